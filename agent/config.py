@@ -1,0 +1,246 @@
+"""The owner's intent: ``config.toml``.
+
+Written atomically under a lock, the last good copy kept. A broken file never stops the agent: it goes on with the
+last good copy and says so. Any value can be overridden by ``SAPWOOD_<SECTION>__<KEY>``.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import msgspec
+
+from agent.errors import ConfigBroken
+from agent.paths import Paths
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
+
+
+@dataclass(frozen=True)
+class QueueIntent:
+    """Leases and what happens to jobs that fail."""
+
+    lease_seconds: Seconds = 300.0
+    crash_limit: Count = 3
+    poll_seconds: Seconds = 5.0
+    extract_batch: Count = 32
+    keep_done_days: Seconds = 7.0
+    keep_done_rows: Count = 50_000
+    max_ready_ingest: Count = 200
+
+
+@dataclass(frozen=True)
+class LimitsIntent:
+    """After how many seconds a run of each kind is ended, and the memory a worker may use (bytes)."""
+
+    extract_chunk: Seconds = 120.0
+    append_buffer: Seconds = 30.0
+    seal: Seconds = 300.0
+    flush_stale: Seconds = 30.0
+    reembed_backfill: Seconds = 120.0
+    seal_document: Seconds = 300.0
+    sync_source: Seconds = 300.0
+    ingest_file: Seconds = 300.0
+    other: Seconds = 300.0
+    worker_rss_bytes: Count = 1_500_000_000
+    recycle_rss_bytes: Count = 400_000_000
+
+
+@dataclass(frozen=True)
+class PoolIntent:
+    """How many workers there are."""
+
+    min_workers: Count = 1
+    max_workers: Count = 4
+    idle_seconds: Seconds = 60.0
+
+
+@dataclass(frozen=True)
+class SupervisorIntent:
+    """Restarts and the tick."""
+
+    failure_limit: Count = 5
+    failure_window_seconds: Seconds = 600.0
+    healthy_seconds: Seconds = 600.0
+    backoff_base_seconds: Seconds = 1.0
+    backoff_cap_seconds: Seconds = 60.0
+    slow_retry_seconds: Seconds = 600.0
+    tick_busy_seconds: Seconds = 15.0
+    tick_idle_seconds: Seconds = 30.0
+    wake_grace_seconds: Seconds = 30.0
+
+
+@dataclass(frozen=True)
+class SweepIntent:
+    """The bounds of the sweeps that find work again from domain state."""
+
+    batch: Count = 500
+    interval_s: Seconds = 15.0
+
+
+@dataclass(frozen=True)
+class TreeIntent:
+    """When tails are closed."""
+
+    flush_leaves_seconds: Seconds = 3_600.0
+    flush_above_seconds: Seconds = 86_400.0
+
+
+@dataclass(frozen=True)
+class ScheduleIntent:
+    """When sources are looked at again, and the zone that days are cut in (IANA name; empty: the system's)."""
+
+    sync_seconds: Seconds = 900.0
+    timezone: str = ""
+
+
+@dataclass(frozen=True)
+class ModelsIntent:
+    """Which profile is active."""
+
+    active: str = "builtin"
+
+
+@dataclass(frozen=True)
+class SourceIntent:
+    """One source the owner named. ``id`` never changes; ``paths`` are absolute."""
+
+    id: str
+    kind: str
+    name: str
+    paths: tuple[str, ...]
+    private: bool = False
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Intent:
+    """All of ``config.toml``."""
+
+    queue: QueueIntent = field(default_factory=QueueIntent)
+    limits: LimitsIntent = field(default_factory=LimitsIntent)
+    pool: PoolIntent = field(default_factory=PoolIntent)
+    supervisor: SupervisorIntent = field(default_factory=SupervisorIntent)
+    sweep: SweepIntent = field(default_factory=SweepIntent)
+    tree: TreeIntent = field(default_factory=TreeIntent)
+    schedule: ScheduleIntent = field(default_factory=ScheduleIntent)
+    models: ModelsIntent = field(default_factory=ModelsIntent)
+    sources: tuple[SourceIntent, ...] = ()
+
+    def source(self, source_id: str) -> SourceIntent | None:
+        """Return the source with this id, or ``None``."""
+        return next((source for source in self.sources if source.id == source_id), None)
+
+    def time_limit_s(self, kind: str) -> float:
+        """Return after how many seconds a run of this kind is ended."""
+        limit: float = getattr(self.limits, kind, self.limits.other)
+        return limit
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An intent and where it came from. ``problem`` says why it is the last good copy, where it is."""
+
+    intent: Intent
+    stamp: tuple[int, int, int]
+    problem: str | None = None
+
+
+def parse_intent(text: str, environ: Mapping[str, str] | None = None) -> Intent:
+    """Return the intent in a TOML text with the environment's overrides. Raises ``ConfigBroken``."""
+    try:
+        data: dict[str, Any] = tomllib.loads(text)
+        _override(data, os.environ if environ is None else environ)
+        return msgspec.convert(data, Intent, strict=True)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, ValueError) as error:
+        raise ConfigBroken(
+            "config.toml cannot be read", str(error), "mend the line named, or run `sapwood doctor`"
+        ) from error
+
+
+def _override(data: dict[str, Any], environ: Mapping[str, str]) -> None:
+    sections = {item.name: hint for item, hint in _sections()}
+    for name, raw in environ.items():
+        if not name.startswith("SAPWOOD_") or "__" not in name:
+            continue
+        section, _, key = name.removeprefix("SAPWOOD_").lower().partition("__")
+        kind = sections.get(section)
+        if kind is None or key not in {item.name for item in fields(kind)}:
+            raise ValueError(f"the environment's {name} names no value of the intent")
+        hint = get_type_hints(kind)[key]
+        try:
+            data.setdefault(section, {})[key] = msgspec.convert(raw, hint, strict=False)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"the environment's {name}: {error}") from error
+
+
+def _sections() -> list[tuple[Any, Any]]:
+    hints = get_type_hints(Intent)
+    return [(item, hints[item.name]) for item in fields(Intent) if is_dataclass(hints[item.name])]
+
+
+def load_intent(paths: Paths, environ: Mapping[str, str] | None = None) -> Loaded:
+    """Return the intent; where the file is broken, the last good copy with the problem in words.
+
+    Raises ``ConfigBroken`` only where there is no good copy either. A missing file is an empty intent.
+    """
+    stamp = stamp_of(paths.config_file)
+    try:
+        text = paths.config_file.read_text("utf-8")
+    except FileNotFoundError:
+        return Loaded(parse_intent("", environ), stamp)
+    except (OSError, UnicodeDecodeError) as error:
+        return _last_good(paths, stamp, f"{paths.config_file}: {error}", environ)
+    try:
+        return Loaded(parse_intent(text, environ), stamp)
+    except ConfigBroken as error:
+        return _last_good(paths, stamp, error.detail, environ)
+
+
+def _last_good(paths: Paths, stamp: tuple[int, int, int], problem: str, environ: Mapping[str, str] | None) -> Loaded:
+    try:
+        text = paths.last_good_config.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigBroken(
+            "config.toml cannot be read", problem, f"mend or remove {paths.config_file}, then try again"
+        ) from error
+    return Loaded(parse_intent(text, environ), stamp, problem)
+
+
+def stamp_of(path: Path) -> tuple[int, int, int]:
+    """Return what changes when the file does: inode, size, time of change (ns); zeros where it is missing."""
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+class IntentWatcher:
+    """The intent as of now: looks at the file's stamp on each call and reads it again only when that changed."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        self._loaded = load_intent(paths)
+
+    @property
+    def current(self) -> Intent:
+        """The intent, read again if the file changed. Never raises: a broken file leaves the last one in force."""
+        stamp = stamp_of(self._paths.config_file)
+        if stamp != self._loaded.stamp:
+            try:
+                self._loaded = load_intent(self._paths)
+            except ConfigBroken as error:
+                self._loaded = Loaded(self._loaded.intent, stamp, error.detail)
+        return self._loaded.intent
+
+    @property
+    def problem(self) -> str | None:
+        """Why the file could not be read, or ``None``."""
+        return self._loaded.problem

@@ -1,0 +1,98 @@
+"""Changing the owner's intent: atomically, under a lock, keeping the owner's comments and the last good copy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from agent.config import Intent, SourceIntent, load_intent, parse_intent
+from agent.errors import ConfigBroken, UsageFault
+from agent.paths import Paths
+
+
+def edit_intent(paths: Paths, change: Callable[[Any], None]) -> Intent:
+    """Let ``change`` edit the TOML document (tomlkit), check the result, store it and return the new intent.
+
+    Raises ``ConfigBroken`` where the file is broken before or after. Blocks while another process edits.
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    with _locked(paths):
+        try:
+            text = paths.config_file.read_text("utf-8")
+        except FileNotFoundError:
+            text = ""
+        try:
+            document = tomlkit.parse(text)
+        except TOMLKitError as error:
+            raise ConfigBroken(
+                "config.toml cannot be read", str(error), f"mend {paths.config_file} first; nothing was changed"
+            ) from error
+        change(document)
+        changed = tomlkit.dumps(document)
+        parse_intent(changed)
+        write_atomically(paths.config_file, changed)
+        write_atomically(paths.last_good_config, changed)
+    return load_intent(paths).intent
+
+
+def add_source(paths: Paths, source: SourceIntent) -> Intent:
+    """Add a source to the intent. Raises ``UsageFault`` where its id is taken."""
+    import tomlkit
+
+    def change(document: Any) -> None:
+        listed = document.setdefault("sources", tomlkit.aot())
+        if any(entry.get("id") == source.id for entry in listed):
+            raise UsageFault("a source with this id exists", source.id, "give it another name with --name")
+        table = tomlkit.table()
+        table.add("id", source.id)
+        table.add("kind", source.kind)
+        table.add("name", source.name)
+        table.add("paths", list(source.paths))
+        if source.private:
+            table.add("private", True)
+        if source.exclude:
+            table.add("exclude", list(source.exclude))
+        listed.append(table)
+
+    return edit_intent(paths, change)
+
+
+@contextmanager
+def _locked(paths: Paths) -> Iterator[None]:
+    from filelock import FileLock
+
+    paths.config_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with FileLock(paths.config_dir / "config.lock", timeout=10):
+        yield
+
+
+def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
+    """Replace a file's content: temporary file, fsync, replace, fsync of the folder. Raises ``OSError``."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in this folder durable where the system offers that (not on Windows)."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

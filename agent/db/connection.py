@@ -1,0 +1,236 @@
+"""Connections to ``chunks.db``.
+
+One long-lived connection per thread, opened after the process was spawned, carrying its pid: it is never used, nor
+closed, in a forked child. Nobody else opens the database's files: closing any descriptor of them would drop all of
+this process's locks on them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from agent.db import faults
+from agent.db.migrations import migrate
+from agent.db.turn import WriteTurn
+from agent.errors import AgentFault, DatabaseRefused
+
+Params = Sequence[Any]
+Row = tuple[Any, ...]
+
+MINIMUM_SQLITE = (3, 51, 3)  # before it, several processes checkpointing one WAL file could corrupt it
+BUSY_TIMEOUT_MS = 10_000
+WAL_SIZE_LIMIT = 16 * 1024 * 1024
+CACHE_KIB = 4 * 1024
+
+
+def sqlite_version() -> tuple[int, ...]:
+    """Return the version of the SQLite that apsw carries."""
+    return tuple(int(part) for part in apsw.sqlite_lib_version().split(".")[:3])
+
+
+class Connection:
+    """One thread's connection. All rows are read to their end before a method returns.
+
+    An unread cursor keeps its snapshot, or worse the write lock (``numbers.md``), so no cursor leaves this class.
+    """
+
+    def __init__(self, raw: apsw.Connection, turn: WriteTurn | None) -> None:
+        self.raw = raw
+        self._execute = raw.execute
+        self._turn = turn
+        self._pid = os.getpid()
+        self._synchronous = "NORMAL"
+
+    def all(self, sql: str, params: Params = ()) -> list[Row]:
+        """Return every row. Raises apsw errors as they are; ``faults.classify`` reads them."""
+        return self._execute(sql, params).fetchall()
+
+    def one(self, sql: str, params: Params = ()) -> Row | None:
+        """Return the first row, or ``None``."""
+        rows = self._execute(sql, params).fetchall()
+        return rows[0] if rows else None
+
+    def value(self, sql: str, params: Params = ()) -> Any:
+        """Return the first column of the first row, or ``None``."""
+        rows = self._execute(sql, params).fetchall()
+        return rows[0][0] if rows else None
+
+    def run(self, sql: str, params: Params = ()) -> int:
+        """Carry out one statement and return how many rows it changed."""
+        self._execute(sql, params).fetchall()
+        return self.raw.changes()
+
+    def many(self, sql: str, rows: Iterable[Params]) -> None:
+        """Carry out one statement for each tuple of parameters."""
+        self.raw.executemany(sql, rows).fetchall()
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open on this connection."""
+        return self.raw.in_transaction
+
+    @property
+    def last_id(self) -> int:
+        """The rowid of the last row inserted on this connection."""
+        return self.raw.last_insert_rowid()
+
+    @contextmanager
+    def write(self, *, full: bool = False, turn: bool = True) -> Iterator[Connection]:
+        """Hold one ``BEGIN IMMEDIATE`` transaction; commit at the end, roll back on any exception.
+
+        ``full`` waits for the disk (what an owner or a wallet would miss); ``turn=False`` does not queue behind other
+        writers (stop, recovery, heartbeats). Blocks for the writers' turn and SQLite's busy timeout at most.
+        Transactions do not nest.
+        """
+        self._check_owner()
+        level = "FULL" if full else "NORMAL"
+        if level != self._synchronous:
+            self.run(f"PRAGMA synchronous = {level}")
+            self._synchronous = level
+        taken = self._turn.take() if turn and self._turn is not None else False
+        try:
+            self._execute("BEGIN IMMEDIATE").fetchall()
+            try:
+                yield self
+            except BaseException:
+                self._roll_back()
+                raise
+            try:
+                self._execute("COMMIT").fetchall()
+            except BaseException:
+                self._roll_back()
+                raise
+        finally:
+            if taken and self._turn is not None:
+                self._turn.give()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """Hold one read transaction: all reads inside see the same state. Keep it short, it pins the WAL."""
+        self._check_owner()
+        self._execute("BEGIN").fetchall()
+        try:
+            yield self
+        finally:
+            self._roll_back()
+
+    def _roll_back(self) -> None:
+        # After SQLITE_FULL and some I/O errors SQLite has rolled back by itself.
+        if self.raw.in_transaction:
+            self._execute("ROLLBACK").fetchall()
+
+    def _check_owner(self) -> None:
+        if os.getpid() != self._pid:
+            raise AgentFault(
+                "a database connection crossed a fork",
+                f"opened by process {self._pid}, used by {os.getpid()}",
+                "start processes with the spawn method and connect after the start",
+            )
+
+    def close(self) -> None:
+        """Close it, in the process that opened it; elsewhere do nothing (that would drop the opener's locks)."""
+        if os.getpid() == self._pid:
+            self.raw.close()
+
+
+class Database:
+    """The database file of one agent, handing each thread its connection."""
+
+    def __init__(self, path: Path, turn_path: Path | None = None, *, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
+        self.path = path
+        self._turn_path = turn_path
+        self._busy_timeout_ms = busy_timeout_ms
+        self._local = threading.local()
+
+    @property
+    def connection(self) -> Connection:
+        """The calling thread's connection, opened at the first use. Raises ``DatabaseRefused`` or apsw errors."""
+        held: Connection | None = getattr(self._local, "connection", None)
+        if held is None or held._pid != os.getpid():
+            held = connect(self.path, self._turn_path, busy_timeout_ms=self._busy_timeout_ms)
+            self._local.connection = held
+        return held
+
+    def close(self) -> None:
+        """Close the calling thread's connection."""
+        held: Connection | None = getattr(self._local, "connection", None)
+        if held is not None:
+            held.close()
+            self._local.connection = None
+
+
+def connect(
+    path: Path,
+    turn_path: Path | None = None,
+    *,
+    busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+    create: bool = True,
+) -> Connection:
+    """Open, check and, where needed, migrate the database; return a connection of this thread.
+
+    Raises ``DatabaseRefused`` where it cannot be safe (SQLite too old, newer schema, a folder without shared memory),
+    ``DatabaseCorrupt`` where the file is no sound database. Blocks up to the busy timeout behind another migration.
+    """
+    refuse_old_sqlite(sqlite_version())
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    fresh = not path.exists()
+    try:
+        raw = apsw.Connection(str(path), flags=flags)
+    except apsw.Error as error:
+        raise faults.refusal(error, path) from error
+    try:
+        raw.set_busy_timeout(busy_timeout_ms)
+        _set_pragmas(raw, path)
+        connection = Connection(raw, WriteTurn(turn_path) if turn_path is not None else None)
+        migrate(connection, path)
+    except apsw.Error as error:
+        raw.close()
+        raise faults.refusal(error, path) from error
+    except BaseException:
+        raw.close()
+        raise
+    if fresh:
+        path.chmod(0o600)
+    return connection
+
+
+def refuse_old_sqlite(version: tuple[int, ...]) -> None:
+    """Raise ``DatabaseRefused`` for an SQLite with the WAL-reset race."""
+    if version < MINIMUM_SQLITE:
+        raise DatabaseRefused(
+            "this SQLite is too old to share a database safely",
+            f"found {'.'.join(map(str, version))}, needed {'.'.join(map(str, MINIMUM_SQLITE))} or newer",
+            "install a current apsw: pip install --upgrade apsw",
+        )
+
+
+def _set_pragmas(raw: apsw.Connection, path: Path) -> None:
+    # One pragma a call, each read to its end: apsw runs a statement's rows lazily, and a list of pragmas in one call
+    # silently ran only the first (numbers.md).
+    def pragma(text: str) -> Any:
+        rows = raw.execute(f"PRAGMA {text}").fetchall()
+        return rows[0][0] if rows else None
+
+    mode = pragma("journal_mode = WAL")
+    if mode != "wal":
+        raise faults.no_wal(path, str(mode))
+    for text, read_back, wanted in (
+        ("synchronous = NORMAL", "synchronous", 1),
+        ("foreign_keys = ON", "foreign_keys", 1),
+        ("secure_delete = ON", "secure_delete", 1),
+        ("mmap_size = 0", "mmap_size", 0),
+        (f"cache_size = -{CACHE_KIB}", "cache_size", -CACHE_KIB),
+        (f"journal_size_limit = {WAL_SIZE_LIMIT}", "journal_size_limit", WAL_SIZE_LIMIT),
+        ("temp_store = MEMORY", "temp_store", 2),
+    ):
+        pragma(text)
+        took = pragma(read_back)
+        if took is not None and took != wanted:
+            raise DatabaseRefused("a database setting did not take", f"{text}: {took}", "please report this")

@@ -1,0 +1,74 @@
+"""Taking nodes out of the memory: every table that knows them, in one place.
+
+A node that goes marks the summary above it stale; the tree's seal then makes that summary again or dissolves it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.db.text_index import remove_text
+
+if TYPE_CHECKING:
+    from agent.db.connection import Connection
+
+# The primary key begins with the signature, of which there are few.
+_DELETE_VECTORS = """
+DELETE FROM mem_tree_vectors
+ WHERE node = ?
+   AND signature_id IN (SELECT signature_id FROM mem_tree_signatures)
+"""
+
+
+def remove_chunk(connection: Connection, chunk_id: str) -> bool:
+    """Delete a chunk with its index row, vectors, score, entities, results and places in trees.
+
+    Runs inside the caller's transaction; returns whether it was there.
+    """
+    row = connection.one("SELECT seq, title, heading_path, text FROM mem_tree_chunks WHERE chunk_id = ?", (chunk_id,))
+    if row is None:
+        return False
+    seq, title, heading_path, text = row
+    remove_text(connection, seq, title, heading_path, text)
+    connection.run(
+        _DELETE_VECTORS,
+        (seq,),
+    )
+    connection.run("DELETE FROM mem_tree_results WHERE node_id = ?", (chunk_id,))
+    detach_node(connection, chunk_id)
+    # Scores and entities go with the chunk by foreign key.
+    connection.run("DELETE FROM mem_tree_chunks WHERE seq = ?", (seq,))
+    return True
+
+
+def remove_summary(connection: Connection, summary_id: str) -> bool:
+    """Delete a summary with its index row, vectors and results, and take it out of the level it stood on.
+
+    Its children's edges are the caller's to move. Runs inside the caller's transaction; returns whether it was there.
+    """
+    row = connection.one("SELECT seq, title, text FROM mem_tree_summaries WHERE summary_id = ?", (summary_id,))
+    if row is None:
+        return False
+    seq, title, text = row
+    remove_text(connection, -seq, title, None, text)
+    connection.run(
+        _DELETE_VECTORS,
+        (-seq,),
+    )
+    connection.run("DELETE FROM mem_tree_results WHERE node_id = ?", (summary_id,))
+    detach_node(connection, summary_id)
+    connection.run("DELETE FROM mem_tree_summaries WHERE seq = ?", (seq,))
+    return True
+
+
+def detach_node(connection: Connection, node_id: str) -> None:
+    """Take a node out of every level of every tree and mark the summaries above it stale."""
+    connection.run(
+        """
+        UPDATE mem_tree_summaries SET stale = 1
+         WHERE summary_id IN (SELECT parent_id FROM mem_tree_edges WHERE node_id = ? AND parent_id <> '')
+        """,
+        (node_id,),
+    )
+    connection.run("DELETE FROM mem_tree_edges WHERE node_id = ?", (node_id,))
+    connection.run("DELETE FROM mem_tree_buffers WHERE node_id = ?", (node_id,))

@@ -1,0 +1,272 @@
+"""The tables of ``chunks.db``, version by version.
+
+Names follow the seeds (``mem_tree_*``). A migration is a list of statements that takes the version before it one step
+on; a published one is never edited. What each table means stands beside it, for ``doctor`` and for readers with a
+shell.
+"""
+
+from __future__ import annotations
+
+APPLICATION_ID = 0x5A9D0001
+
+_V1 = """
+-- Facts about the sources of the intent, learned by looking at them.
+CREATE TABLE mem_tree_sources (
+  source_id     TEXT PRIMARY KEY,
+  kind          TEXT NOT NULL,
+  last_sync_ms  INTEGER,
+  last_error    TEXT,
+  synced_items  INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- One row per file of a source: an unchanged stamp spares the reading.
+CREATE TABLE mem_tree_files (
+  source_id  TEXT NOT NULL,
+  path       TEXT NOT NULL,
+  size       INTEGER NOT NULL,
+  mtime_ns   INTEGER NOT NULL,
+  inode      INTEGER NOT NULL,
+  file_hash  TEXT,
+  state      TEXT NOT NULL,
+  reason     TEXT,
+  PRIMARY KEY (source_id, path)
+) STRICT, WITHOUT ROWID;
+
+-- One row per item (a document, a mail, a conversation's day). seen_hash is what the last look saw, held_hash what the
+-- chunks came from; where they differ there is work, whether a job says so or not.
+CREATE TABLE mem_tree_items (
+  item_seq     INTEGER PRIMARY KEY,
+  source_id    TEXT NOT NULL,
+  item_key     TEXT NOT NULL,
+  source_kind  TEXT NOT NULL,
+  place        TEXT NOT NULL,           -- JSON: where the reader finds it again
+  title        TEXT,
+  time_ms      INTEGER,
+  sort_key     BLOB NOT NULL,           -- order among the items of its source
+  seen_hash    TEXT,
+  held_hash    TEXT,
+  version_ms   INTEGER,                 -- when the held version was stored
+  state        TEXT NOT NULL,
+  reason       TEXT,
+  UNIQUE (source_id, item_key)
+) STRICT;
+CREATE INDEX mem_tree_items_by_state ON mem_tree_items (source_id, state, sort_key);
+
+CREATE TABLE mem_tree_chunks (
+  seq                 INTEGER PRIMARY KEY AUTOINCREMENT,
+  chunk_id            TEXT NOT NULL UNIQUE,
+  source_kind         TEXT NOT NULL,
+  source_id           TEXT NOT NULL,
+  item_key            TEXT NOT NULL,
+  item_seq            INTEGER NOT NULL REFERENCES mem_tree_items (item_seq),
+  position            INTEGER NOT NULL, -- occurrence number of this body within its item
+  body_hash           TEXT NOT NULL,
+  order_key           INTEGER NOT NULL, -- order within its item; gaps are left for what comes between
+  sort_key            BLOB NOT NULL,    -- its item's sort_key
+  break_key           INTEGER NOT NULL, -- changes where a thread, a day or a section begins
+  time_ms             INTEGER,
+  author              TEXT,
+  reference           TEXT,             -- Message-ID, turn id: what the source calls this place
+  title               TEXT,
+  heading_path        TEXT,
+  locator             TEXT NOT NULL,    -- JSON: path and lines or bytes in it
+  tokens              INTEGER NOT NULL,
+  text                TEXT NOT NULL,
+  lifecycle           TEXT NOT NULL,
+  degraded            INTEGER NOT NULL DEFAULT 0,
+  embedded_signature  INTEGER,          -- signature whose vector is stored; -1: needs none
+  created_at_ms       INTEGER NOT NULL
+) STRICT;
+CREATE INDEX mem_tree_chunks_by_item ON mem_tree_chunks (item_seq, order_key);
+CREATE INDEX mem_tree_chunks_pending ON mem_tree_chunks (source_id, sort_key) WHERE lifecycle = 'pending_extraction';
+CREATE INDEX mem_tree_chunks_admitted ON mem_tree_chunks (source_id, sort_key) WHERE lifecycle = 'admitted';
+CREATE INDEX mem_tree_chunks_embedded ON mem_tree_chunks (embedded_signature);
+
+CREATE TABLE mem_tree_score (
+  chunk_seq      INTEGER PRIMARY KEY REFERENCES mem_tree_chunks (seq) ON DELETE CASCADE,
+  fast           REAL NOT NULL,
+  deep           REAL,
+  importance     REAL,
+  signals        TEXT NOT NULL,         -- JSON: each signal that was there; a missing one is absent, not 0.5
+  score_version  INTEGER NOT NULL,
+  decided_at_ms  INTEGER
+) STRICT;
+
+CREATE TABLE mem_tree_entity_index (
+  entity     TEXT NOT NULL,             -- normalised form
+  kind       TEXT NOT NULL,
+  chunk_seq  INTEGER NOT NULL REFERENCES mem_tree_chunks (seq) ON DELETE CASCADE,
+  surface    TEXT NOT NULL,             -- as written
+  mentions   INTEGER NOT NULL,
+  PRIMARY KEY (entity, kind, chunk_seq)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX mem_tree_entity_index_by_chunk ON mem_tree_entity_index (chunk_seq);
+
+CREATE TABLE mem_tree_jobs (
+  id               INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind             TEXT NOT NULL,
+  payload_json     TEXT NOT NULL,
+  dedupe_key       TEXT,
+  status           TEXT NOT NULL,
+  attempts         INTEGER NOT NULL DEFAULT 0,
+  max_attempts     INTEGER NOT NULL,
+  crashes          INTEGER NOT NULL DEFAULT 0,
+  rerun            INTEGER NOT NULL DEFAULT 0,
+  rerun_payload    TEXT,                -- payload of the newest enqueue that met this row running
+  available_at_ms  INTEGER NOT NULL,
+  locked_until_ms  INTEGER,
+  locked_by        TEXT,
+  lease_token      TEXT,
+  last_error       TEXT,
+  failure_reason   TEXT,
+  failure_class    TEXT,
+  input_hash       TEXT,                -- what the job looked at; changed input re-opens a parked key
+  heals            INTEGER NOT NULL DEFAULT 0,
+  created_at_ms    INTEGER NOT NULL,
+  progress_at_ms   INTEGER,             -- last time it moved anything; a defer's age counts from here
+  started_at_ms    INTEGER,
+  completed_at_ms  INTEGER
+) STRICT;
+CREATE UNIQUE INDEX mem_tree_jobs_dedupe ON mem_tree_jobs (dedupe_key)
+  WHERE dedupe_key IS NOT NULL AND status IN ('ready', 'running');
+CREATE INDEX mem_tree_jobs_ready ON mem_tree_jobs (kind, available_at_ms, id) WHERE status = 'ready';
+CREATE INDEX mem_tree_jobs_running ON mem_tree_jobs (locked_until_ms) WHERE status = 'running';
+CREATE INDEX mem_tree_jobs_parked ON mem_tree_jobs (dedupe_key, id) WHERE status IN ('failed', 'cancelled');
+CREATE INDEX mem_tree_jobs_done ON mem_tree_jobs (completed_at_ms) WHERE status = 'done';
+
+CREATE TABLE mem_tree_trees (
+  tree_seq         INTEGER PRIMARY KEY,
+  tree_id          TEXT NOT NULL UNIQUE,
+  kind             TEXT NOT NULL,
+  source_id        TEXT NOT NULL,
+  item_key         TEXT,
+  shape_version    INTEGER NOT NULL,
+  max_level        INTEGER NOT NULL DEFAULT 0,
+  root_id          TEXT,                -- the node that covers all of it; a chunk where there is one only
+  root_kind        TEXT,
+  version_hash     TEXT,                -- document trees: the held_hash that the finished shape belongs to
+  flush_before_ms  INTEGER,             -- tails added before this are to be closed
+  updated_at_ms    INTEGER NOT NULL
+) STRICT;
+CREATE INDEX mem_tree_trees_by_scope ON mem_tree_trees (source_id, item_key);
+
+-- Nodes of a level that have no live parent, in the order of the level.
+CREATE TABLE mem_tree_buffers (
+  tree_seq     INTEGER NOT NULL REFERENCES mem_tree_trees (tree_seq) ON DELETE CASCADE,
+  level        INTEGER NOT NULL,
+  sort_key     BLOB NOT NULL,
+  node_id      TEXT NOT NULL,
+  node_kind    TEXT NOT NULL,
+  shape_id     TEXT NOT NULL,
+  leaf_id      TEXT NOT NULL,           -- its last leaf: what the boundary hash looks at
+  tokens       INTEGER NOT NULL,
+  first_break  INTEGER NOT NULL,        -- break_key of its first leaf
+  last_break   INTEGER NOT NULL,        -- break_key of its last leaf
+  last_key     BLOB NOT NULL,           -- sort_key of its last leaf
+  provisional  INTEGER NOT NULL DEFAULT 0,
+  added_at_ms  INTEGER NOT NULL,
+  PRIMARY KEY (tree_seq, level, sort_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX mem_tree_buffers_by_node ON mem_tree_buffers (node_id);
+CREATE INDEX mem_tree_buffers_by_age ON mem_tree_buffers (level, added_at_ms);
+
+-- Nodes of a level that have a parent (or are the root: parent_id = ''). A node whose parent_id is its own id stood
+-- alone in its group and went up a level as itself.
+CREATE TABLE mem_tree_edges (
+  tree_seq     INTEGER NOT NULL REFERENCES mem_tree_trees (tree_seq) ON DELETE CASCADE,
+  level        INTEGER NOT NULL,
+  sort_key     BLOB NOT NULL,
+  node_id      TEXT NOT NULL,
+  node_kind    TEXT NOT NULL,
+  shape_id     TEXT NOT NULL,
+  leaf_id      TEXT NOT NULL,
+  tokens       INTEGER NOT NULL,
+  first_break  INTEGER NOT NULL,
+  last_break   INTEGER NOT NULL,
+  last_key     BLOB NOT NULL,
+  provisional  INTEGER NOT NULL DEFAULT 0,
+  parent_id    TEXT NOT NULL,
+  PRIMARY KEY (tree_seq, level, sort_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX mem_tree_edges_by_node ON mem_tree_edges (node_id);
+CREATE INDEX mem_tree_edges_by_parent ON mem_tree_edges (parent_id);
+
+-- Live summaries only: one that no longer belongs to its tree's shape is deleted, text, index and vectors.
+CREATE TABLE mem_tree_summaries (
+  seq                 INTEGER PRIMARY KEY AUTOINCREMENT,
+  summary_id          TEXT NOT NULL UNIQUE,
+  shape_id            TEXT NOT NULL,
+  tree_seq            INTEGER NOT NULL REFERENCES mem_tree_trees (tree_seq),
+  source_id           TEXT NOT NULL,
+  level               INTEGER NOT NULL,
+  sort_key            BLOB NOT NULL,
+  title               TEXT,
+  text                TEXT NOT NULL,
+  tokens              INTEGER NOT NULL,
+  leaves              INTEGER NOT NULL,
+  first_time_ms       INTEGER,
+  last_time_ms        INTEGER,
+  signature           TEXT NOT NULL,
+  provisional         INTEGER NOT NULL DEFAULT 0, -- closes a tail that may still grow
+  degraded            INTEGER NOT NULL DEFAULT 0, -- made by the fallback; to be made again
+  stale               INTEGER NOT NULL DEFAULT 0, -- a child left or changed; to be made again
+  embedded_signature  INTEGER,
+  created_at_ms       INTEGER NOT NULL
+) STRICT;
+CREATE INDEX mem_tree_summaries_by_tree ON mem_tree_summaries (tree_seq, level, sort_key);
+CREATE INDEX mem_tree_summaries_by_shape ON mem_tree_summaries (shape_id);
+CREATE INDEX mem_tree_summaries_stale ON mem_tree_summaries (tree_seq, level) WHERE stale = 1;
+CREATE INDEX mem_tree_summaries_embedded ON mem_tree_summaries (embedded_signature);
+
+-- Full text over both. rowid = chunk seq, or minus the summary seq. The words are not stored twice: a row is taken out
+-- by handing in the same text again (agent/db/text_index.py).
+CREATE VIRTUAL TABLE mem_tree_text USING fts5 (
+  body,
+  content = '',
+  tokenize = 'porter unicode61 remove_diacritics 2'
+);
+INSERT INTO mem_tree_text (mem_tree_text, rank) VALUES ('secure-delete', 1);
+
+CREATE TABLE mem_tree_signatures (
+  signature_id  INTEGER PRIMARY KEY,
+  signature     TEXT NOT NULL UNIQUE    -- provider:model@dim
+) STRICT;
+
+-- int8 windows of one node under one signature, node as in mem_tree_text.
+CREATE TABLE mem_tree_vectors (
+  signature_id  INTEGER NOT NULL REFERENCES mem_tree_signatures (signature_id),
+  node          INTEGER NOT NULL,
+  windows       BLOB NOT NULL,          -- n x dim signed bytes
+  PRIMARY KEY (signature_id, node)
+) STRICT, WITHOUT ROWID;
+
+-- Validated answers of models per unit of work, so that a crash never pays twice.
+CREATE TABLE mem_tree_results (
+  task           TEXT NOT NULL,
+  template_hash  TEXT NOT NULL,
+  signature      TEXT NOT NULL,
+  input_hash     TEXT NOT NULL,
+  node_id        TEXT NOT NULL,
+  result         TEXT NOT NULL,
+  created_at_ms  INTEGER NOT NULL,
+  PRIMARY KEY (task, template_hash, signature, input_hash)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX mem_tree_results_by_node ON mem_tree_results (node_id);
+
+-- One row per live worker: how to wake it.
+CREATE TABLE mem_tree_workers (
+  worker_id      TEXT PRIMARY KEY,
+  pid            INTEGER NOT NULL,
+  started_at_ms  INTEGER NOT NULL,
+  wake_port      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Single values: pause, sweep cursors, schedule marks.
+CREATE TABLE mem_tree_state (
+  key    TEXT PRIMARY KEY,
+  value  TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_V1,)
+SCHEMA_VERSION = len(MIGRATIONS)

@@ -1,0 +1,28 @@
+"""Single values in the database: pause, schedule marks, cursors of sweeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent.db.connection import Connection
+
+
+def get_state(connection: Connection, key: str) -> str | None:
+    """Return a value, or ``None`` where none was set."""
+    value: str | None = connection.value("SELECT value FROM mem_tree_state WHERE key = ?", (key,))
+    return value
+
+
+def set_state(connection: Connection, key: str, value: str | None) -> None:
+    """Set a value inside the caller's transaction; ``None`` removes it."""
+    if value is None:
+        connection.run("DELETE FROM mem_tree_state WHERE key = ?", (key,))
+        return
+    connection.run(
+        """
+        INSERT INTO mem_tree_state (key, value) VALUES (?, ?)
+        ON CONFLICT (key) DO UPDATE SET value = excluded.value
+        """,
+        (key, value),
+    )

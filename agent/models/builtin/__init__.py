@@ -1,0 +1,1 @@
+"""The built-in profile: no downloads, no network, deterministic."""

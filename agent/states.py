@@ -1,0 +1,138 @@
+"""The words of state, shared by the database, the logs, the command line and the tray.
+
+Every enum here is stored or printed by its value, so a value never changes its spelling.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class JobKind(StrEnum):
+    """What a row of ``mem_tree_jobs`` asks for (six kinds of the seed on the job queue, two of the design)."""
+
+    EXTRACT_CHUNK = "extract_chunk"
+    APPEND_BUFFER = "append_buffer"
+    SEAL = "seal"
+    FLUSH_STALE = "flush_stale"
+    REEMBED_BACKFILL = "reembed_backfill"
+    SEAL_DOCUMENT = "seal_document"
+    SYNC_SOURCE = "sync_source"
+    INGEST_FILE = "ingest_file"
+
+    def is_llm_bound(self) -> bool:
+        """Return whether a handler of this kind may call a model (the seed's table)."""
+        return self in _LLM_BOUND
+
+    @classmethod
+    def parse(cls, word: str) -> JobKind:
+        """Return the kind with this wire string; ``ValueError`` for an unknown or a retired one."""
+        if is_retired_kind(word):
+            raise ValueError(f"retired job kind: {word}")
+        return cls(word)
+
+
+_LLM_BOUND = frozenset({JobKind.EXTRACT_CHUNK, JobKind.SEAL, JobKind.REEMBED_BACKFILL, JobKind.SEAL_DOCUMENT})
+
+RETIRED_JOB_KINDS = ("topic_route", "digest_daily")
+
+
+def is_retired_kind(word: str) -> bool:
+    """Return whether a raw kind is one of the retired ones, without parsing it."""
+    return word in RETIRED_JOB_KINDS
+
+
+class JobStatus(StrEnum):
+    """Where a job is in its life."""
+
+    READY = "ready"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    def is_terminal(self) -> bool:
+        """Return whether a row in this status never moves by itself again."""
+        return self in (JobStatus.DONE, JobStatus.FAILED, JobStatus.CANCELLED)
+
+
+class FailureClass(StrEnum):
+    """Whether trying again can help."""
+
+    TRANSIENT = "transient"
+    UNRECOVERABLE = "unrecoverable"
+
+
+class Lifecycle(StrEnum):
+    """The state machine of a leaf (lane 6 of the pipeline)."""
+
+    PENDING_EXTRACTION = "pending_extraction"
+    ADMITTED = "admitted"
+    BUFFERED = "buffered"
+    SEALED = "sealed"
+    DROPPED = "dropped"
+
+
+class ItemState(StrEnum):
+    """Where an item of a source is on its way into the memory."""
+
+    FOUND = "found"  # seen by a sync with content the memory does not hold yet
+    QUEUED = "queued"  # its ingest_file job was enqueued
+    CURRENT = "current"  # the memory holds what was seen last
+    UNREADABLE = "unreadable"  # could not be read; the reason is kept, a change tries again
+    GONE = "gone"  # no longer there
+
+
+class NodeKind(StrEnum):
+    """What a node of a tree is."""
+
+    LEAF = "leaf"
+    SUMMARY = "summary"
+
+
+class TreeKind(StrEnum):
+    """What the leaves of a tree have in common (``topic`` and ``day`` have no producer yet)."""
+
+    DOCUMENT = "document"
+    SOURCE = "source"
+    TOPIC = "topic"
+    DAY = "day"
+
+
+class SourceKind(StrEnum):
+    """How the content of a source is shaped; part of a chunk's identity."""
+
+    DOCUMENT = "document"
+    EMAIL = "email"
+    CHAT = "chat"
+
+
+class Searched(StrEnum):
+    """How much of the memory a search could look at."""
+
+    FULL = "full"
+    PARTIAL = "partial"
+    NOT_YET = "not_yet"
+
+
+class WorkerState(StrEnum):
+    """A slot of the pool as the supervisor sees it."""
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    BACKOFF = "backoff"
+    FAILED = "failed"
+
+
+class AgentState(StrEnum):
+    """What the agent is doing, as ``status`` and the tray say it."""
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    IDLE = "idle"
+    GROWING = "growing"
+    PAUSED = "paused"
+    ATTENTION = "attention"
+    ERROR = "error"

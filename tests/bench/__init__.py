@@ -1,0 +1,1 @@
+"""Benchmarks: ``python -m tests.bench NAME [--quick] [--data DIR] --json``. Never part of the test suite."""
