@@ -1,0 +1,152 @@
+"""What is recorded, and where: one rotating file per process role, fit for a bug report.
+
+Each line carries UTC time with offset, level, pid, process, job id and kind. The same message is written five times a
+minute at most and then counted; all logs together stay under a size limit. Content of the memory never reaches a log:
+that is the callers' rule, and ``last_error`` goes through redaction before it is stored or logged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import logging.handlers
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agent.paths import Paths
+
+FILE_BYTES = 1_000_000
+FILES_KEPT = 3
+TOTAL_BYTES = 20_000_000
+SAME_PER_MINUTE = 5
+
+_job: ContextVar[tuple[int, str] | None] = ContextVar("job", default=None)
+
+
+@contextlib.contextmanager
+def job_scope(job_id: int, kind: str) -> Iterator[None]:
+    """Mark every line logged inside with this job."""
+    token = _job.set((job_id, str(kind)))
+    try:
+        yield
+    finally:
+        _job.reset(token)
+
+
+class LineFormatter(logging.Formatter):
+    """One line per record; a traceback's lines are indented below it."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        job = _job.get()
+        about = f"job={job[0]} kind={job[1]} " if job else ""
+        line = (
+            f"{moment} {record.levelname} pid={record.process} {self._process} {about}"
+            f"{record.name}: {_one_line(record.getMessage())}"
+        )
+        if record.exc_info and record.exc_info[0] is not None:
+            trace = self.formatException(record.exc_info).replace("\n", "\n    ")
+            line = f"{line}\n    {trace}"
+        return line
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\r", "\\r").replace("\n", "\\n")
+
+
+class Collapse(logging.Filter):
+    """Lets the same message through five times a minute, then counts; the next minute's first one says how many."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic, per_minute: int = SAME_PER_MINUTE) -> None:
+        super().__init__()
+        self._monotonic = monotonic
+        self._per_minute = per_minute
+        self._seen: dict[tuple[str, int, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now = self._monotonic()
+        # The template, not the filled-in text: "job 17 failed" and "job 18 failed" are the same message.
+        key = (record.name, record.levelno, str(record.msg))
+        began, count = self._seen.get(key, (now, 0))
+        if now - began >= 60:
+            hidden = count - self._per_minute
+            began, count = now, 0
+            if hidden > 0:
+                record.msg = f"{record.msg} [{hidden} like this were not written in the minute before]"
+        if len(self._seen) > 1000:
+            self._seen = {k: v for k, v in self._seen.items() if now - v[0] < 60}
+        self._seen[key] = (began, count + 1)
+        return count < self._per_minute
+
+
+class QuietRotatingHandler(logging.handlers.RotatingFileHandler):
+    """A rotating file that never troubles the program: a full or vanished disk loses lines, nothing else."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
+        del record
+
+
+def start_logging(paths: Paths, process: str, level: str = "INFO", *, to_stderr: bool = False) -> Path | None:
+    """Send this process's log to ``<process>.log`` in the log folder and return its path.
+
+    ``process`` names the role (``supervisor``, ``worker-1``, ``cli``): one file per live process, because two that
+    rotate one file lose lines on Windows (basic-memory 653). Returns ``None`` where the folder cannot be written.
+    """
+    root = logging.getLogger("sapwood")
+    stop_logging()
+    root.setLevel(level)
+    root.propagate = False
+    found: Path | None = None
+    try:
+        paths.log_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        trim_logs(paths.log_dir)
+        found = paths.log_dir / f"{process}.log"
+        handler: logging.Handler = QuietRotatingHandler(
+            found, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8", delay=True
+        )
+    except OSError:
+        handler, found = logging.NullHandler(), None
+    handler.addFilter(Collapse())
+    handler.setFormatter(LineFormatter(process))
+    root.addHandler(handler)
+    if to_stderr and sys.stderr is not None:
+        shown = logging.StreamHandler(sys.stderr)
+        shown.setFormatter(LineFormatter(process))
+        shown.addFilter(Collapse())
+        root.addHandler(shown)
+    return found
+
+
+def stop_logging() -> None:
+    """Close this process's log."""
+    root = logging.getLogger("sapwood")
+    for handler in list(root.handlers):
+        root.removeHandler(handler)
+        handler.close()
+
+
+def trim_logs(folder: Path, limit: int = TOTAL_BYTES) -> int:
+    """Delete the oldest log files until all together are within the limit; return how many went."""
+    files = []
+    for path in folder.glob("*.log*"):
+        with contextlib.suppress(OSError):
+            stat = path.stat()
+            files.append((stat.st_mtime_ns, stat.st_size, path))
+    total = sum(size for _, size, _ in files)
+    removed = 0
+    for _, size, path in sorted(files):
+        if total <= limit:
+            break
+        with contextlib.suppress(OSError):
+            path.unlink()
+            removed += 1
+            total -= size
+    return removed

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,10 +45,11 @@ class Connection:
 
     def __init__(self, raw: apsw.Connection, turn: WriteTurn | None) -> None:
         self.raw = raw
-        self._execute = raw.execute
+        self._execute: Callable[..., apsw.Cursor] = raw.execute
         self._turn = turn
         self._pid = os.getpid()
         self._synchronous = "NORMAL"
+        _open_connections.add(self)
 
     def all(self, sql: str, params: Params = ()) -> list[Row]:
         """Return every row. Raises apsw errors as they are; ``faults.classify`` reads them."""
@@ -89,11 +92,8 @@ class Connection:
         writers (stop, recovery, heartbeats). Blocks for the writers' turn and SQLite's busy timeout at most.
         Transactions do not nest.
         """
-        self._check_owner()
-        level = "FULL" if full else "NORMAL"
-        if level != self._synchronous:
-            self.run(f"PRAGMA synchronous = {level}")
-            self._synchronous = level
+        if full != (self._synchronous == "FULL"):
+            self._set_synchronous("FULL" if full else "NORMAL")
         taken = self._turn.take() if turn and self._turn is not None else False
         try:
             self._execute("BEGIN IMMEDIATE").fetchall()
@@ -110,11 +110,17 @@ class Connection:
         finally:
             if taken and self._turn is not None:
                 self._turn.give()
+            if full and not self.raw.in_transaction:
+                self._set_synchronous("NORMAL")
+
+    def _set_synchronous(self, level: str) -> None:
+        # SQLite ignores the change inside a transaction, so it is made around one.
+        self.run(f"PRAGMA synchronous = {level}")
+        self._synchronous = level
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """Hold one read transaction: all reads inside see the same state. Keep it short, it pins the WAL."""
-        self._check_owner()
         self._execute("BEGIN").fetchall()
         try:
             yield self
@@ -126,18 +132,33 @@ class Connection:
         if self.raw.in_transaction:
             self._execute("ROLLBACK").fetchall()
 
-    def _check_owner(self) -> None:
-        if os.getpid() != self._pid:
-            raise AgentFault(
-                "a database connection crossed a fork",
-                f"opened by process {self._pid}, used by {os.getpid()}",
-                "start processes with the spawn method and connect after the start",
-            )
-
     def close(self) -> None:
         """Close it, in the process that opened it; elsewhere do nothing (that would drop the opener's locks)."""
         if os.getpid() == self._pid:
             self.raw.close()
+
+
+_open_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+_left_open: list[apsw.Connection] = []
+
+
+def _refuse_after_fork(*_: object) -> Any:
+    raise AgentFault(
+        "a database connection crossed a fork",
+        f"used by process {os.getpid()}, which did not open it",
+        "start processes with the spawn method and connect after the start",
+    )
+
+
+def _disarm_in_child() -> None:
+    # The parent's connections must be neither used nor closed here (honker 80), not even by the garbage collector.
+    for connection in list(_open_connections):
+        connection._execute = _refuse_after_fork
+        _left_open.append(connection.raw)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disarm_in_child)
 
 
 class Database:
@@ -180,7 +201,8 @@ def connect(
     """
     refuse_old_sqlite(sqlite_version())
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-    fresh = not path.exists()
+    if create:
+        _create_for_owner_alone(path)
     try:
         raw = apsw.Connection(str(path), flags=flags)
     except apsw.Error as error:
@@ -196,9 +218,16 @@ def connect(
     except BaseException:
         raw.close()
         raise
-    if fresh:
-        path.chmod(0o600)
     return connection
+
+
+def _create_for_owner_alone(path: Path) -> None:
+    # Before any connection exists, so that closing this descriptor can drop no lock. SQLite gives its side files the
+    # same mode as the database.
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError:
+        return
 
 
 def refuse_old_sqlite(version: tuple[int, ...]) -> None:
@@ -211,6 +240,18 @@ def refuse_old_sqlite(version: tuple[int, ...]) -> None:
         )
 
 
+def _switch_to_wal(raw: apsw.Connection) -> str:
+    # The switch of a fresh file reports busy at once, whatever the timeout, when two processes make it together.
+    end = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            return str(raw.execute("PRAGMA journal_mode = WAL").fetchall()[0][0])
+        except apsw.BusyError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.005)
+
+
 def _set_pragmas(raw: apsw.Connection, path: Path) -> None:
     # One pragma a call, each read to its end: apsw runs a statement's rows lazily, and a list of pragmas in one call
     # silently ran only the first (numbers.md).
@@ -218,7 +259,7 @@ def _set_pragmas(raw: apsw.Connection, path: Path) -> None:
         rows = raw.execute(f"PRAGMA {text}").fetchall()
         return rows[0][0] if rows else None
 
-    mode = pragma("journal_mode = WAL")
+    mode = _switch_to_wal(raw)
     if mode != "wal":
         raise faults.no_wal(path, str(mode))
     for text, read_back, wanted in (

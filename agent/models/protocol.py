@@ -26,7 +26,7 @@ class Entity:
 
 @dataclass(frozen=True)
 class Extraction:
-    """What an extractor found in one chunk. ``importance`` is in 0 … 1; ``signals`` holds only those that were there."""
+    """What an extractor found in one chunk: ``importance`` in 0 … 1, ``signals`` only those that were there."""
 
     entities: tuple[Entity, ...]
     importance: float

@@ -1,0 +1,43 @@
+from agent.db import Connection
+from agent.db.text_index import add_text, index_text, remove_text
+from agent.paths import Paths
+
+
+def find(connection: Connection, words: str) -> list[int]:
+    rows = connection.all("SELECT rowid FROM mem_tree_text WHERE mem_tree_text MATCH ? ORDER BY rowid", (words,))
+    return [row[0] for row in rows]
+
+
+def test_a_cjk_run_becomes_overlapping_pairs() -> None:
+    assert index_text("在北京大学 met").split() == ["在北", "北京", "京大", "大学", "met"]
+    assert index_text("一 x").split() == ["一", "x"]
+
+
+def test_chunks_and_summaries_share_one_index(connection: Connection) -> None:
+    with connection.write():
+        add_text(connection, 7, "Title", "Part > One", "the river rises")
+        add_text(connection, -7, None, None, "rivers rise in spring")
+    assert find(connection, "river") == [-7, 7]
+    assert find(connection, "title") == [7]
+    assert find(connection, "part") == [7]
+
+
+def test_a_removed_text_leaves_no_word_in_the_bytes_of_the_file(connection: Connection, paths: Paths) -> None:
+    with connection.write():
+        add_text(connection, 1, "Quoxwarble", None, "the zyzzyvamarker is 秘密文字")
+        for other in range(2, 40):
+            add_text(connection, other, None, None, f"nothing to see here {other}")
+    with connection.write():
+        remove_text(connection, 1, "Quoxwarble", None, "the zyzzyvamarker is 秘密文字")
+    assert find(connection, "zyzzyvamarker") == []
+    connection.run("INSERT INTO mem_tree_text (mem_tree_text) VALUES ('integrity-check')")
+    connection.all("PRAGMA wal_checkpoint(TRUNCATE)")
+    bytes_now = b"".join(path.read_bytes() for path in _copies(connection, paths))
+    for word in (b"zyzzyvamark", b"quoxwarbl", "秘密".encode()):
+        assert word not in bytes_now
+
+
+def _copies(connection: Connection, paths: Paths):
+    # Reading the files while a connection is open would drop its locks; close first, this test is done with it.
+    connection.close()
+    return list(paths.data_dir.glob("chunks.db*"))

@@ -1,0 +1,63 @@
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+from agent.logs import Collapse, job_scope, start_logging, stop_logging, trim_logs
+from agent.paths import Paths
+
+
+@pytest.fixture
+def log_file(paths: Paths):
+    path = start_logging(paths, "worker-1")
+    assert path is not None
+    yield path
+    stop_logging()
+
+
+def test_a_line_carries_time_with_offset_level_pid_process_job_and_kind(log_file: Path) -> None:
+    with job_scope(17, "seal"):
+        logging.getLogger("sapwood.worker").warning("lease lost")
+    line = log_file.read_text()
+    assert re.match(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00 WARNING pid=\d+ worker-1 "
+        r"job=17 kind=seal sapwood.worker: lease lost\n$",
+        line,
+    )
+
+
+def test_a_message_with_newlines_stays_one_line(log_file: Path) -> None:
+    logging.getLogger("sapwood.worker").error("first\nsecond\r\n")
+    assert log_file.read_text().count("\n") == 1
+
+
+def test_the_same_message_collapses_after_five_a_minute_and_is_counted() -> None:
+    now = [0.0]
+    collapse = Collapse(lambda: now[0])
+
+    def passes(number: int) -> str | None:
+        record = logging.LogRecord("sapwood", logging.ERROR, "", 0, "job %s failed", (number,), None)
+        return record.getMessage() if collapse.filter(record) else None
+
+    assert [passes(n) is not None for n in range(9)] == [True] * 5 + [False] * 4
+    now[0] = 61.0
+    assert passes(99) == "job 99 failed [4 like this were not written in the minute before]"
+
+
+def test_all_logs_together_stay_under_the_limit(tmp_path: Path) -> None:
+    import os
+
+    for age, name in enumerate(("new.log", "mid.log.1", "old.log.2")):
+        (tmp_path / name).write_bytes(b"x" * 100)
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    assert trim_logs(tmp_path, limit=200) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mid.log.1", "new.log"]
+
+
+def test_a_log_folder_that_cannot_be_made_stops_nothing(paths: Paths) -> None:
+    paths.log_dir.rmdir()
+    paths.log_dir.write_text("a file in the way")
+    assert start_logging(paths, "cli") is None
+    logging.getLogger("sapwood").error("goes nowhere")
+    stop_logging()
