@@ -35,6 +35,10 @@ class JobContext(Protocol):
         """Raise ``LeaseLost`` if the lease is gone or the worker is to stop. Cheap; call it in every loop."""
         ...
 
+    def begin(self, job: Job) -> None:
+        """Say which row of a batch is being handled from now on: a death counts against that one alone (point 6)."""
+        ...
+
 
 @dataclass(frozen=True)
 class SweepContext:
