@@ -113,6 +113,7 @@ CREATE TABLE mem_tree_jobs (
   crashes          INTEGER NOT NULL DEFAULT 0,
   rerun            INTEGER NOT NULL DEFAULT 0,
   rerun_payload    TEXT,                -- payload of the newest enqueue that met this row running
+  rerun_input_hash TEXT,
   available_at_ms  INTEGER NOT NULL,
   locked_until_ms  INTEGER,
   locked_by        TEXT,
@@ -131,8 +132,14 @@ CREATE UNIQUE INDEX mem_tree_jobs_dedupe ON mem_tree_jobs (dedupe_key)
   WHERE dedupe_key IS NOT NULL AND status IN ('ready', 'running');
 CREATE INDEX mem_tree_jobs_ready ON mem_tree_jobs (kind, available_at_ms, id) WHERE status = 'ready';
 CREATE INDEX mem_tree_jobs_running ON mem_tree_jobs (locked_until_ms) WHERE status = 'running';
-CREATE INDEX mem_tree_jobs_parked ON mem_tree_jobs (dedupe_key, id) WHERE status IN ('failed', 'cancelled');
+CREATE INDEX mem_tree_jobs_parked ON mem_tree_jobs (status, kind, id) WHERE status IN ('failed', 'cancelled');
 CREATE INDEX mem_tree_jobs_done ON mem_tree_jobs (completed_at_ms) WHERE status = 'done';
+-- The newest row of a key in any status: sweeps, flush blocks, requeueing. Untouched by claims and settles.
+CREATE INDEX mem_tree_jobs_by_key ON mem_tree_jobs (dedupe_key, id) WHERE dedupe_key IS NOT NULL;
+-- Normally empty: what housekeeping must find without reading the table.
+CREATE INDEX mem_tree_jobs_retired ON mem_tree_jobs (id) WHERE kind IN ('topic_route', 'digest_daily');
+CREATE INDEX mem_tree_jobs_unreadable ON mem_tree_jobs (id)
+  WHERE status NOT IN ('ready', 'running', 'done', 'failed', 'cancelled');
 
 CREATE TABLE mem_tree_trees (
   tree_seq         INTEGER PRIMARY KEY,
