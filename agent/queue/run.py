@@ -50,6 +50,9 @@ class LocalContext:
         """Return at once: nobody else can take this lease."""
 
     def begin(self, job: Job) -> None:
+        """Do nothing: the death of this process is nobody's to count."""
+
+    def begin(self, job: Job) -> None:
         """Return at once: nobody watches over this process."""
         del job
 
@@ -95,6 +98,7 @@ def handle_jobs(context: JobContext, registry: Registry, jobs: Sequence[Job]) ->
 
 
 def _handle_one(context: JobContext, registry: Registry, job: Job) -> Result:
+    context.begin(job)
     try:
         return registry[job.kind].handle(context, job)
     except LeaseLost:
