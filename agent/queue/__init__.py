@@ -13,8 +13,23 @@ from agent.queue.claim import (
     is_due,
     next_due_ms,
 )
+from agent.queue.counts import QueueCounts, count_failed_by_reason, count_failed_unrecoverable, count_jobs, list_jobs
 from agent.queue.enqueue import enqueue, enqueue_many_tx, enqueue_tx
+from agent.queue.flush import enqueue_flush_stale
+from agent.queue.prune import prune, settle_superseded
+from agent.queue.recovery import (
+    Reclaimed,
+    bootstrap,
+    mend_clock,
+    park_unreadable,
+    purge_retired_jobs,
+    reclaim_worker,
+    recover_stale_locks,
+    release_running_locks,
+    running_workers,
+)
 from agent.queue.registry import JobContext, JobSpec, Registry, SweepContext
+from agent.queue.requeue import requeue_failed, requeue_transient_failed, retry, self_heal
 from agent.queue.run import LocalContext, drain_until_idle, handle_jobs, run_once
 from agent.queue.settle import (
     Settled,
@@ -28,6 +43,7 @@ from agent.queue.settle import (
     settle_and_claim,
     settle_many,
 )
+from agent.queue.sweep import sweep
 from agent.queue.types import DONE, NOTHING_TO_DO, Defer, Done, Job, NewJob, NodeRef, Plan, StalePlan
 from agent.queue.wake import WakeSocket, register_worker, unregister_all, unregister_workers, wake_workers
 
@@ -44,37 +60,59 @@ __all__ = [
     "NewJob",
     "NodeRef",
     "Plan",
+    "QueueCounts",
+    "Reclaimed",
     "Registry",
     "Settled",
     "StalePlan",
     "SweepContext",
     "WakeSocket",
+    "bootstrap",
     "cancel",
     "claim_jobs",
     "claim_jobs_tx",
     "claim_next",
     "claim_ready_extract_batch",
     "count_due",
+    "count_failed_by_reason",
+    "count_failed_unrecoverable",
+    "count_jobs",
     "drain_until_idle",
     "due",
     "due_llm",
     "enqueue",
+    "enqueue_flush_stale",
     "enqueue_many_tx",
     "enqueue_tx",
     "get_job",
     "handle_jobs",
     "holds_lease",
     "is_due",
+    "list_jobs",
     "mark_deferred",
     "mark_done",
     "mark_failed_typed",
+    "mend_clock",
     "next_due_ms",
+    "park_unreadable",
+    "prune",
+    "purge_retired_jobs",
+    "reclaim_worker",
+    "recover_stale_locks",
     "register_worker",
+    "release_running_locks",
     "renew_leases",
+    "requeue_failed",
+    "requeue_transient_failed",
+    "retry",
     "run_once",
+    "running_workers",
+    "self_heal",
     "settle",
     "settle_and_claim",
     "settle_many",
+    "settle_superseded",
+    "sweep",
     "unregister_all",
     "unregister_workers",
     "wake_workers",

@@ -50,9 +50,6 @@ class LocalContext:
         """Return at once: nobody else can take this lease."""
 
     def begin(self, job: Job) -> None:
-        """Do nothing: the death of this process is nobody's to count."""
-
-    def begin(self, job: Job) -> None:
         """Return at once: nobody watches over this process."""
         del job
 

@@ -80,7 +80,8 @@ UPDATE mem_tree_jobs
    AND status = 'running'
 RETURNING rerun
 """
-_RERUN = """
+# The fresh row that was promised to whoever enqueued while this one ran. Parameters: now, now, id.
+RERUN = """
 INSERT INTO mem_tree_jobs
        (kind, payload_json, dedupe_key, status, max_attempts, available_at_ms, input_hash, created_at_ms)
 SELECT kind, coalesce(rerun_payload, payload_json), dedupe_key, 'ready', max_attempts, ?,
@@ -219,7 +220,7 @@ def _apply_tx(
             row = connection.one(_DONE_RERUN, (now_ms, job.id, job.lease_token))
             if row is None:
                 return _repeated(connection, job, plan, now_ms), 0
-            inserted = connection.run(_RERUN, (now_ms, now_ms, job.id))
+            inserted = connection.run(RERUN, (now_ms, now_ms, job.id))
         word = Settled.DONE
     if follow_ups:
         inserted += enqueue_many_tx(connection, follow_ups, now_ms)
@@ -246,7 +247,7 @@ def _fail_tx(
     if row is None:
         return _repeated(connection, job, None, now_ms), 0
     # Whoever enqueued while it ran was promised a run: its input is newer than what failed here.
-    return Settled.FAILED, connection.run(_RERUN, (now_ms, now_ms, job.id)) if row[0] else 0
+    return Settled.FAILED, connection.run(RERUN, (now_ms, now_ms, job.id)) if row[0] else 0
 
 
 def _holds(connection: Connection, job: Job) -> bool:
