@@ -1,1 +1,1 @@
-"""TBD."""
+"""Getting the memory back: search, drill-down, where things come from."""

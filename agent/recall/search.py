@@ -1,0 +1,307 @@
+"""Search: words and meaning over leaves and summaries in one list (RAPTOR's lesson), with where each hit comes from.
+
+BM25 and the best window of a node are fused by their ranks (RRF, k = 10, three to one: ``numbers.md``). The meaning
+side takes part only in languages that the vectors are good for, and weighs by kind of node, from measurement.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agent.clock import iso
+from agent.errors import SapwoodError, UsageFault
+from agent.recall.coverage import coverage, has_chunks
+from agent.recall.filters import Filters
+from agent.recall.fulltext import Scored, best_texts
+from agent.recall.provenance import Parent, parents_of, read_locator, resolve_path, summary_origin
+from agent.recall.query import Query, parse_query, without_common_terms
+from agent.states import Lifecycle, NodeKind, Searched, SourceKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from agent.config import Intent
+    from agent.db.connection import Connection
+    from agent.models.protocol import Profile
+    from agent.recall.vectors import WindowIndex
+
+log = logging.getLogger("sapwood.recall")
+
+RANK_OFFSET = 10  # the k of reciprocal rank fusion
+WORD_WEIGHT = 3.0
+CANDIDATES = 200  # of each side
+MAX_HITS = 1_000
+
+# What the meaning side counts by kind of node. On chunks of ten chat turns it hurts even fused at full weight (0.750
+# against 0.758: embeddings.md).
+MEANING_WEIGHT = {
+    SourceKind.DOCUMENT.value: 1.0,
+    SourceKind.EMAIL.value: 1.0,
+    SourceKind.CHAT.value: 0.5,
+    NodeKind.SUMMARY.value: 1.0,
+}
+
+# A summary repeats the words of all it covers; among equals the leaf is what was asked for.
+SUMMARY_FACTOR = 0.8
+# What extraction found to be of no weight is found, below what has some.
+DROPPED_FACTOR = 0.5
+
+_LEAVES = """
+SELECT c.seq, c.chunk_id, c.source_kind, c.time_ms, c.lifecycle
+  FROM json_each(?) AS wanted
+  CROSS JOIN mem_tree_chunks AS c ON c.seq = wanted.value
+"""
+
+_SUMMARIES = """
+SELECT -s.seq, s.summary_id, s.last_time_ms
+  FROM json_each(?) AS wanted
+  CROSS JOIN mem_tree_summaries AS s ON s.seq = -wanted.value
+ WHERE s.stale = 0
+"""
+
+_LEAF = """
+SELECT text, title, source_id, locator, author
+  FROM mem_tree_chunks
+ WHERE chunk_id = ?
+"""
+
+_SUMMARY = """
+SELECT text, title, level
+  FROM mem_tree_summaries
+ WHERE summary_id = ?
+"""
+
+_NODES = """
+SELECT (SELECT coalesce(max(seq), 0) FROM mem_tree_chunks) + (SELECT coalesce(max(seq), 0) FROM mem_tree_summaries)
+"""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One node that was found. ``score`` is in 0 … 1 and only comparable within one search; ``text`` is whole;
+    ``time`` is ISO 8601 with offset; ``parents`` go from the nearest up to the root.
+    """
+
+    node_id: str
+    kind: str  # leaf | summary
+    level: int  # 0: leaf
+    score: float
+    text: str
+    title: str | None
+    source_id: str
+    path: str | None
+    locator: dict[str, Any] | None
+    author: str | None
+    time: str | None
+    parents: tuple[Parent, ...]
+    dropped: bool = False  # kept for provenance: extraction found it of no weight
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the keys that scripts rely on; ``dropped`` is there only where it is so."""
+        found = {key: value for key, value in self.__dict__.items() if key not in ("parents", "dropped")}
+        found["parents"] = [parent.as_json() for parent in self.parents]
+        if self.dropped:
+            found["dropped"] = True
+        return found
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Hits, best first, and how much of the memory was looked at."""
+
+    searched: Searched
+    hits: tuple[Hit, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"searched": self.searched.value, "hits": [hit.as_json() for hit in self.hits]}
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    node: int
+    node_id: str
+    kind: str  # what MEANING_WEIGHT is asked by
+    time_ms: int | None
+    dropped: bool
+
+
+def search(
+    connection: Connection,
+    profile: Profile,
+    query: str,
+    *,
+    limit: int = 10,
+    source: str | None = None,
+    kind: NodeKind | str | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    entity: str | None = None,
+    intent: Intent | None = None,
+) -> SearchResult:
+    """Return the best nodes for a query, by score, then the newest, then by id.
+
+    Times are UTC milliseconds, both ends included. With ``intent`` paths are those of the owner's disk. Raises
+    ``UsageFault`` for an impossible limit or kind. Blocks for some tens of milliseconds at 100,000 nodes (the first
+    search of a process for some hundreds: the vectors are read then), and for the embedder where it is a remote one.
+    """
+    filters = _filters(limit, source, kind, since_ms, until_ms, entity)
+    searched = coverage(connection, profile.embedder.signature, source)
+    asked = parse_query(query)
+    if not has_chunks(connection):
+        return SearchResult(searched, ())
+    limit = min(limit, MAX_HITS)
+    take = max(CANDIDATES, 4 * limit)
+    meaning, failed = _prepare_meaning(connection, profile, asked)
+    if failed and searched is Searched.FULL:
+        searched = Searched.PARTIAL
+    asked = without_common_terms(connection, asked, connection.value(_NODES))
+    with nullcontext() if connection.in_transaction else connection.snapshot():
+        words, near = _both_sides(connection, asked, meaning, filters, take)
+        ranked = _fuse(words, near, _candidates(connection, [*words, *near]))[:limit]
+        hits = tuple(_hit(connection, candidate, score, intent) for candidate, score in ranked)
+    return SearchResult(searched, hits)
+
+
+def _filters(
+    limit: int,
+    source: str | None,
+    kind: NodeKind | str | None,
+    since_ms: int | None,
+    until_ms: int | None,
+    entity: str | None,
+) -> Filters:
+    if limit < 1:
+        raise UsageFault("a search needs room for one hit at least", f"limit {limit}", "leave the limit out")
+    try:
+        wanted = NodeKind(kind) if kind is not None else None
+    except ValueError as error:
+        raise UsageFault("there is no such kind of node", str(kind), "use leaf or summary") from error
+    name = " ".join(entity.casefold().split()) if entity is not None else None
+    return Filters(source, wanted, since_ms, until_ms, name)
+
+
+@dataclass(frozen=True)
+class _Meaning:
+    index: WindowIndex
+    vector: NDArray[Any]
+
+
+def _prepare_meaning(connection: Connection, profile: Profile, query: Query) -> tuple[_Meaning | None, bool]:
+    """Return what the meaning side needs, or ``None`` where it has nothing to say; and whether its model failed."""
+    embedder = profile.embedder
+    if not query.terms or not embedder.trusts(query.text):
+        return None, False
+    from agent.recall.vectors import window_index  # numpy: only where vectors are looked at
+
+    index = window_index(connection, embedder.signature, embedder.dimensions)
+    if index is None:
+        return None, False
+    try:
+        vector = embedder.embed([query.text])[0]
+    except SapwoodError as error:
+        log.warning("the query could not be embedded, words alone are searched: %s", error.title)
+        return None, True
+    return (_Meaning(index, vector) if vector.any() else None), False
+
+
+def _both_sides(
+    connection: Connection, query: Query, meaning: _Meaning | None, filters: Filters, take: int
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Return each side's ranks by node; nodes that are equally good have the same rank."""
+    if meaning is None:
+        return _ranks(best_texts(connection, query, filters, take)), {}
+    from agent.recall.vectors import nearest
+
+    # Both let go of the interpreter, so they take as long as the slower one.
+    with ThreadPoolExecutor(1, "sapwood-recall") as pool:
+        scoring = pool.submit(meaning.index.similarities, meaning.vector)
+        words = best_texts(connection, query, filters, take)
+        similarities = scoring.result()
+    return _ranks(words), _ranks(nearest(connection, meaning.index, similarities, filters, take))
+
+
+def _ranks(scored: Scored) -> dict[int, int]:
+    ranks: dict[int, int] = {}
+    rank, last = 0, None
+    for at, (node, score) in enumerate(scored, 1):
+        if score != last:
+            rank, last = at, score
+        ranks[node] = rank
+    return ranks
+
+
+def _candidates(connection: Connection, nodes: list[int]) -> list[_Candidate]:
+    wanted = json.dumps(sorted(set(nodes)))
+    found = [
+        _Candidate(node, node_id, source_kind, time_ms, lifecycle == Lifecycle.DROPPED)
+        for node, node_id, source_kind, time_ms, lifecycle in connection.all(_LEAVES, (wanted,))
+    ]
+    found += [
+        _Candidate(node, node_id, NodeKind.SUMMARY.value, time_ms, False)
+        for node, node_id, time_ms in connection.all(_SUMMARIES, (wanted,))
+    ]
+    return found
+
+
+def _fuse(words: dict[int, int], near: dict[int, int], candidates: list[_Candidate]) -> list[tuple[_Candidate, float]]:
+    best = (WORD_WEIGHT + (max(MEANING_WEIGHT.values()) if near else 0.0)) / (RANK_OFFSET + 1)
+    scored = []
+    for candidate in candidates:
+        score = 0.0
+        if candidate.node in words:
+            score += WORD_WEIGHT / (RANK_OFFSET + words[candidate.node])
+        if candidate.node in near:
+            score += MEANING_WEIGHT.get(candidate.kind, 1.0) / (RANK_OFFSET + near[candidate.node])
+        if candidate.kind == NodeKind.SUMMARY.value:
+            score *= SUMMARY_FACTOR
+        if candidate.dropped:
+            score *= DROPPED_FACTOR
+        scored.append((candidate, round(score / best, 6)))
+    undated = -(1 << 62)
+    return sorted(
+        scored,
+        key=lambda hit: (-hit[1], -(hit[0].time_ms if hit[0].time_ms is not None else undated), hit[0].node_id),
+    )
+
+
+def _hit(connection: Connection, candidate: _Candidate, score: float, intent: Intent | None) -> Hit:
+    parents = parents_of(connection, candidate.node_id)
+    if candidate.kind == NodeKind.SUMMARY.value:
+        text, title, level = connection.all(_SUMMARY, (candidate.node_id,))[0]
+        origin = summary_origin(connection, candidate.node_id, intent)
+        return Hit(
+            node_id=candidate.node_id,
+            kind=NodeKind.SUMMARY.value,
+            level=level,
+            score=score,
+            text=text,
+            title=title,
+            source_id=origin.source_id if origin is not None else "",
+            path=origin.path if origin is not None else None,
+            locator=None,
+            author=None,
+            time=iso(candidate.time_ms),
+            parents=parents,
+        )
+    text, title, source_id, locator, author = connection.all(_LEAF, (candidate.node_id,))[0]
+    place = read_locator(locator)
+    return Hit(
+        node_id=candidate.node_id,
+        kind=NodeKind.LEAF.value,
+        level=0,
+        score=score,
+        text=text,
+        title=title,
+        source_id=source_id,
+        path=resolve_path(place, intent.source(source_id) if intent is not None else None),
+        locator=place,
+        author=author,
+        time=iso(candidate.time_ms),
+        parents=parents,
+        dropped=candidate.dropped,
+    )
