@@ -1,0 +1,80 @@
+"""Starting external programs: one cleaned environment, no console window.
+
+A frozen build's library path breaks the browser it opens (pyinstaller 1759, 3668); console windows flash on Windows
+(ollama 4287). So nothing outside this module starts a program that is not our own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+# What a frozen build's loader sets for itself; it keeps the owner's value, if any, under the name with _ORIG.
+_LOADER_PATHS = ("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "LIBPATH")
+_PREFIXES_OF_OURS = ("_MEIPASS", "_PYI", "PYTHON", "SAPWOOD_")
+_OF_OUR_BUNDLE = ("QT_PLUGIN_PATH", "GTK_PATH", "GDK_PIXBUF_MODULE_FILE", "GI_TYPELIB_PATH", "GIO_MODULE_DIR")
+
+
+def clean_environment(environ: Mapping[str, str] | None = None, *, frozen: bool | None = None) -> dict[str, str]:
+    """Return the environment for a program that is not ours: the owner's, without what is meant for us alone.
+
+    Loader paths are put back to what they were before a frozen build started; outside one they are the owner's own and
+    stay. ``PYTHON*`` and ``SAPWOOD_*`` never leave.
+    """
+    source = os.environ if environ is None else environ
+    frozen = bool(getattr(sys, "frozen", False)) if frozen is None else frozen
+    cleaned = {name: value for name, value in source.items() if not name.startswith(_PREFIXES_OF_OURS)}
+    for name in _LOADER_PATHS:
+        original = cleaned.pop(f"{name}_ORIG", None)
+        if original:
+            cleaned[name] = original
+        elif frozen:
+            cleaned.pop(name, None)
+    if frozen:
+        for name in _OF_OUR_BUNDLE:
+            cleaned.pop(name, None)
+    return cleaned
+
+
+def start_program(argv: Sequence[str], *, cwd: Path | None = None) -> subprocess.Popen[bytes]:
+    """Start a program that goes on by itself, without our streams, signals or console; does not block.
+
+    Raises ``OSError`` where it cannot be started.
+    """
+    return subprocess.Popen(
+        list(argv),
+        cwd=cwd,
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        close_fds=True,
+        start_new_session=sys.platform != "win32",
+        creationflags=_no_window(),
+    )
+
+
+def run_program(argv: Sequence[str], *, timeout_s: float, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end and return what it said; blocks for at most ``timeout_s`` seconds.
+
+    Raises ``subprocess.TimeoutExpired`` after ending it, ``OSError`` where it cannot be started.
+    """
+    return subprocess.run(
+        list(argv),
+        env=clean_environment(),
+        input=text,
+        stdin=subprocess.DEVNULL if text is None else None,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
+        creationflags=_no_window(),
+    )
+
+
+def _no_window() -> int:
+    return int(getattr(subprocess, "CREATE_NO_WINDOW", 0))

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agent.db.connection import Connection
 
+PAUSE_KEY = "pause_until_ms"
+"""The owner's pause: its end in UTC ms. Workers obey it, the supervisor reports it."""
+
 
 def get_state(connection: Connection, key: str) -> str | None:
     """Return a value, or ``None`` where none was set."""

@@ -1,0 +1,75 @@
+"""What a supervisor is asked for and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from agent.paths import Paths
+
+if TYPE_CHECKING:
+    from agent.config import Intent
+    from agent.db import Connection
+    from agent.queue.types import NewJob
+
+IdleHook = Callable[["Connection", int], "Sequence[NewJob]"]
+"""``(connection, now_ms)``: the jobs that close every open tail of every tree. Reads only."""
+
+FinishedHook = Callable[["Connection"], "Sequence[str]"]
+"""``(connection)``: what is not finished, in words. Reads only."""
+
+GateHook = Callable[[Paths, "Intent", Callable[[], bool], Callable[[], None]], "float | None"]
+"""``(paths, intent, is_due, wake)``: look whether a permit's holder died unseen while a row waits for it.
+
+Returns after how many seconds to look again, ``None`` for not before there is work (``agent.gate.serve_waiting``).
+"""
+
+PermitsHook = Callable[[Paths, "Intent"], "int | None"]
+"""``(paths, intent)``: how many permits are free for LLM-bound rows, ``None`` where the profile needs none."""
+
+
+@dataclass(frozen=True)
+class SupervisorArgs:
+    """What to supervise. Everything above this room comes as a dotted name, ``package.module:attribute``.
+
+    ``worker`` is run as ``worker(WorkerArgs, life_line)`` in each child. ``kind_names`` are the job kinds. ``workers``
+    overrides the largest size of the pool. The hooks are described beside their types.
+    """
+
+    paths: Paths
+    worker: str
+    kind_names: tuple[str, ...]
+    once: bool = False
+    workers: int | None = None
+    idle_hook: str | None = None
+    finished_hook: str | None = None
+    gate_hook: str | None = None
+    permits_hook: str | None = None
+    log_level: str = "INFO"
+
+
+class Ended(StrEnum):
+    """How a supervisor ended."""
+
+    STOPPED = "stopped"  # asked to, by a signal or over the control channel
+    HANDED_OVER = "handed_over"  # another one runs and was told
+    FINISHED = "finished"  # --once: everything is done
+    UNFINISHED = "unfinished"  # --once: the reason says what is left
+    FAILED = "failed"  # it cannot work; the reason says why
+
+
+@dataclass(frozen=True)
+class SupervisorResult:
+    """How it ended, why, how many jobs are parked as failed, and which signal ended it."""
+
+    ended: Ended
+    reason: str = ""
+    failed_jobs: int = 0
+    signal: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """What the command ends with: 0 done, 1 not done."""
+        return 1 if self.ended in (Ended.UNFINISHED, Ended.FAILED) else 0

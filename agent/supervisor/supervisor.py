@@ -1,0 +1,520 @@
+"""The supervisor: one loop over exits, callers, signals, wake-ups and the next thing that is due.
+
+It holds no work of its own: it opens (and so migrates) the database, keeps the pool at work, ticks, and ends in under
+four seconds. What is decided is decided in modules without processes and clocks: ``slots``, ``pool``, ``limits``,
+``sleepgap``, ``stopping``, ``once``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING, Any
+
+from agent.clock import SYSTEM_CLOCK, Clock, iso
+from agent.config import Intent, IntentWatcher
+from agent.errors import AgentFault, AgentNotRunning, ConfigBroken
+from agent.ids import random_id
+from agent.queue.claim import due_llm
+from agent.queue.counts import count_jobs
+from agent.queue.enqueue import enqueue_many_tx
+from agent.queue.handling import remove_handling
+from agent.queue.recovery import reclaim_worker, release_running_locks
+from agent.queue.registry import Registry
+from agent.queue.wake import WakeSocket, register_worker, unregister_workers, wake_workers
+from agent.states import AgentState
+from agent.supervisor.children import Children, Death
+from agent.supervisor.control import ControlServer, SingleInstance, call
+from agent.supervisor.leftovers import Leftovers, clear_workers_dir
+from agent.supervisor.looking import QueueLook, look_at_queue
+from agent.supervisor.nudge import Nudge, StopSignals
+from agent.supervisor.once import OnceGuard, Quiet, Step
+from agent.supervisor.result import Ended, GateHook, PermitsHook, SupervisorArgs, SupervisorResult
+from agent.supervisor.sleepgap import GAP_SECONDS, SleepGap
+from agent.supervisor.stopping import Force, StopBudget
+from agent.supervisor.storage import Storage
+from agent.supervisor.tick import Housekeeping, TickReport, shrink_wal
+from agent.supervisor.workforce import Workforce
+from agent.system.entry import find
+from agent.system.streams import ensure_streams
+
+if TYPE_CHECKING:
+    from agent.db import Connection
+    from agent.queue.types import NewJob
+
+HAND_OVER_PATIENCE_S = 5.0
+GROW_AFTER_S = 0.2
+"""Rows must be left over for so long before another worker is started: most bursts are gone by then."""
+BUSY_LOOK_S = 0.25
+ONCE_LOOK_S = 0.05
+RECLAIM_AGAIN_S = 0.1
+LEFTOVERS_PATIENCE_S = 3.0
+SHRINK_AFTER_S = 3.0
+LONGEST_WAIT_S = 60.0
+
+_log = logging.getLogger("sapwood.supervisor")
+
+
+def supervise(args: SupervisorArgs, *, clock: Clock = SYSTEM_CLOCK) -> SupervisorResult:
+    """Run the agent until it is told to stop, or with ``once`` until everything is done; blocks meanwhile.
+
+    Main thread only (``AgentFault``). Where another supervisor has the data directory, tells it and returns
+    ``HANDED_OVER``. A database that cannot be opened is not an error here: the control channel answers and says why.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise AgentFault("the supervisor runs in the main thread only", threading.current_thread().name)
+    ensure_streams()
+    args.paths.make()
+    instance = SingleInstance(args.paths)
+    refused = _take_over_or_hand_over(args, instance)
+    if refused is not None:
+        return refused
+    try:
+        watcher = IntentWatcher(args.paths)
+    except ConfigBroken as error:
+        instance.release()
+        return SupervisorResult(Ended.FAILED, f"{error}; {error.hint}")
+    try:
+        return Supervisor(args, watcher, clock).run()
+    finally:
+        instance.release()
+
+
+def _take_over_or_hand_over(args: SupervisorArgs, instance: SingleInstance) -> SupervisorResult | None:
+    end = time.monotonic() + HAND_OVER_PATIENCE_S
+    while not instance.acquire():
+        try:
+            call(args.paths, "open", timeout=2.0)
+            return SupervisorResult(Ended.HANDED_OVER, "the agent is already running")
+        except AgentNotRunning:
+            # It is just coming up, or just going: one of the two ends within moments.
+            problem = "another process holds the agent's lock and does not answer"
+        except AgentFault as error:
+            problem = str(error)
+        if time.monotonic() >= end:
+            return SupervisorResult(Ended.FAILED, problem)
+        time.sleep(0.1)
+    return None
+
+
+class Supervisor:
+    """The state of one run. Only ``run`` is called from outside; ``_answer`` alone runs in other threads."""
+
+    def __init__(self, args: SupervisorArgs, watcher: IntentWatcher, clock: Clock) -> None:
+        self._args = args
+        self._paths = args.paths
+        self._watcher = watcher
+        self._clock = clock
+        self._intent: Intent = watcher.current
+        self._nudge = Nudge()
+        self._signals = StopSignals(self._nudge)
+        self._control = ControlServer(args.paths, self._answer)
+        self._storage = Storage(args.paths)
+        self._registry = Registry.load(args.kind_names)
+        self._housekeeping = Housekeeping(self._registry, once=args.once)
+        children = Children(args.paths, args.worker, args.kind_names, args.log_level)
+        self._workforce = Workforce(args.paths, children, lambda: self._intent, override=args.workers)
+        self._wake = WakeSocket()
+        self._wake_id = random_id()
+        self._gate_hook: GateHook | None = find(args.gate_hook) if args.gate_hook else None
+        self._permits_hook: PermitsHook | None = find(args.permits_hook) if args.permits_hook else None
+        now = clock.monotonic()
+        self._gap = SleepGap(
+            clock.now_ms(),
+            renewal_seconds=self._intent.queue.lease_seconds / 3,
+            catch_up_seconds=self._intent.supervisor.wake_grace_seconds,
+        )
+        self._guard = OnceGuard()
+        self._leftovers: Leftovers | None = None
+        self._leftovers_until = 0.0
+        self._is_prepared = False
+        self._is_damaged = False
+        self._look = QueueLook()
+        self._left_over_since: float | None = None
+        self._resting_since: float | None = None
+        self._is_shrunk = False
+        self._ticked_at: float | None = None
+        self._listen_at = now
+        self._gate_at: float | None = None
+        self._reclaim_at = 0.0
+        self._turned_at = now
+        self._meant_to_wait = 0.0
+        self._stop_asked_at: float | None = None
+        self._reload_asked = False
+        self._is_stopping = False
+
+    # -- the loop -----------------------------------------------------------------------------------------------------
+
+    def run(self) -> SupervisorResult:
+        """Run to the end and leave nothing behind."""
+        try:
+            with self._signals:
+                self._control.start()
+                _log.info("the supervisor is up")
+                try:
+                    result = self._loop()
+                except BaseException:
+                    _log.exception("the supervisor ends by an error nobody caught")
+                    self._stop(SupervisorResult(Ended.FAILED))
+                    raise
+                return self._stop(result)
+        finally:
+            self._nudge.close()
+
+    def _loop(self) -> SupervisorResult:
+        while True:
+            now = self._clock.monotonic()
+            if self._stop_began_at() is not None:
+                return SupervisorResult(Ended.STOPPED, signal=self._signals.received)
+            self._notice_sleep(now)
+            result = self._turn(now, self._clock.now_ms())
+            if result is not None:
+                return result
+            now = self._clock.monotonic()
+            self._meant_to_wait = self._wait_s(now)
+            self._turned_at = now
+            ready = wait(self._waitables(now), self._meant_to_wait)
+            self._take(ready, self._clock.monotonic())
+
+    def _stop_began_at(self) -> float | None:
+        if self._signals.received is not None:
+            return self._signals.received_at
+        return self._stop_asked_at
+
+    def _notice_sleep(self, now: float) -> None:
+        slept = self._gap.look(self._clock.now_ms(), now, self._meant_to_wait)
+        if slept:
+            _log.info("the clock went on by %.0f s meanwhile: the machine slept, or the clock was set", slept)
+            counted = now - self._turned_at - self._meant_to_wait
+            if counted >= GAP_SECONDS:
+                self._workforce.slept(counted)
+
+    def _waitables(self, now: float) -> list[Any]:
+        # The wake-up descriptor as a number: on Windows it is an event's handle, not something to read from.
+        listening = [self._wake.fileno()] if now >= self._listen_at else []
+        return [self._nudge.waitable, *listening, *self._workforce.children.sentinels]
+
+    def _take(self, ready: list[Any], now: float) -> None:
+        if self._nudge.waitable in ready:
+            self._nudge.drain()
+        if self._wake.fileno() in ready:
+            # Every settled job wakes somebody; four looks a second are enough for us.
+            self._wake.drain()
+            self._listen_at = now + BUSY_LOOK_S
+        for death in self._workforce.bury(ready, now):
+            self._mourn(death)
+
+    def _mourn(self, death: Death) -> None:
+        self._reclaim_at = 0.0
+        if death.corrupt:
+            self._storage.suspect_corruption()
+
+    # -- one turn -----------------------------------------------------------------------------------------------------
+
+    def _turn(self, now: float, wall_ms: int) -> SupervisorResult | None:
+        self._intent = self._watcher.current
+        if not self._storage.open(now):
+            return _failed(self._storage.problem or "") if self._args.once else None
+        if not self._is_prepared and not self._prepare(now, wall_ms):
+            return None
+        self._workforce.look(now, wall_ms)
+        self._give_back(now, wall_ms)
+        if self._storage.is_corrupt:
+            return self._look_into_damage(now)
+        look = self._storage.attempt("looking at the queue", lambda it: self._look_at_queue(it, wall_ms), now)
+        if look is not None:
+            self._look = look
+            self._note_rest(now)
+        self._tick_if_due(now, wall_ms)
+        self._staff(now)
+        self._watch_gate(now, wall_ms)
+        if self._args.once and look is not None and self._ticked_at is not None:
+            return self._finish_once(now, wall_ms)
+        return None
+
+    def _prepare(self, now: float, wall_ms: int) -> bool:
+        """Do what must be done before the first worker starts; return whether it is."""
+        if self._leftovers is None:
+            clear_workers_dir(self._paths)
+            self._leftovers = self._storage.attempt("a start", lambda it: Leftovers(self._paths, it), now)
+            self._leftovers_until = now + LEFTOVERS_PATIENCE_S
+            if self._leftovers is None:
+                return False
+        limit, leftovers = self._intent.queue.crash_limit, self._leftovers
+        alive = self._storage.attempt("a start", lambda it: leftovers.settle(it, wall_ms, crash_limit=limit), now)
+        if alive is None or (alive and now < self._leftovers_until):
+            return False
+
+        def begin(connection: Connection) -> bool:
+            self._housekeeping.start(connection, self._intent, wall_ms)
+            register_worker(connection, self._wake_id, self._wake.port, wall_ms)
+            return True
+
+        self._is_prepared = bool(self._storage.attempt("a start", begin, now))
+        return self._is_prepared
+
+    def _look_at_queue(self, connection: Connection, wall_ms: int) -> QueueLook:
+        return look_at_queue(
+            connection,
+            self._registry,
+            wall_ms,
+            limit=self._workforce.maximum + 1,
+            free_permits=lambda: self._permits_hook(self._paths, self._intent) if self._permits_hook else None,
+        )
+
+    def _note_rest(self, now: float) -> None:
+        busy = self._workforce.is_busy or self._look.claimable.now > 0 or self._look.running > 0
+        if busy:
+            self._resting_since, self._is_shrunk = None, False
+        elif self._resting_since is None:
+            self._resting_since = now
+        if self._look.claimable.now == 0 or self._workforce.is_changing:
+            self._left_over_since = None
+        elif self._left_over_since is None:
+            self._left_over_since = now
+        if self._is_shrunk or self._resting_since is None or now < self._resting_since + SHRINK_AFTER_S:
+            return
+        self._is_shrunk = True
+        self._storage.attempt("a checkpoint", lambda it: shrink_wal(it, self._paths.database), now)
+
+    @property
+    def _is_resting(self) -> bool:
+        return self._resting_since is not None
+
+    def _tick_if_due(self, now: float, wall_ms: int) -> None:
+        if now < self._next_tick_at(now):
+            return
+        self._ticked_at, self._reload_asked = now, False
+
+        def tick(connection: Connection) -> TickReport:
+            return self._housekeeping.tick(
+                connection,
+                self._intent,
+                wall_ms,
+                trust_leases=self._gap.leases_are_trusted(now),
+                catch_up=self._gap.may_catch_up(now),
+            )
+
+        self._storage.attempt("a tick", tick, now)
+
+    def _next_tick_at(self, now: float) -> float:
+        if self._ticked_at is None or self._reload_asked:
+            return now
+        timing = self._intent.supervisor
+        at = self._ticked_at + (timing.tick_idle_seconds if self._is_resting else timing.tick_busy_seconds)
+        # The first tick after a sleep waits for the network, and is not put off to the next round.
+        return min(at, max(self._gap.catch_up_at, now)) if self._gap.catch_up_at is not None else at
+
+    def _staff(self, now: float) -> None:
+        self._workforce.start_due(now)
+        since = self._left_over_since
+        is_left_over = since is not None and now - since >= GROW_AFTER_S
+        self._workforce.adjust(self._look.claimable, now, may_grow=is_left_over)
+        if is_left_over:
+            # Somebody idle may have missed a datagram: at most four are sent, and there are five listeners.
+            self._storage.attempt("a wake", wake_workers, now)
+
+    def _watch_gate(self, now: float, wall_ms: int) -> None:
+        if self._gate_hook is None or self._storage.connection is None:
+            return
+        if self._gate_at is not None and now < self._gate_at:
+            return
+        connection = self._storage.connection
+        has_hands = any(child.idle_since is not None for child in self._workforce.children)
+
+        def is_due() -> bool:
+            if not has_hands or self._look.paused_until_ms is not None:
+                return False
+            return due_llm(connection, registry=self._registry, now_ms=wall_ms)
+
+        hook = self._gate_hook
+        again = self._storage.attempt(
+            "the gate", lambda it: hook(self._paths, self._intent, is_due, lambda: wake_workers(it)), now
+        )
+        self._gate_at = None if again is None else now + again
+
+    def _give_back(self, now: float, wall_ms: int) -> None:
+        """Give back the leases of workers that are gone; what the database refuses is tried again in a moment."""
+        if now < self._reclaim_at:
+            return
+        limit = self._intent.queue.crash_limit
+        for fallen in list(self._workforce.fallen):
+
+            def settle(connection: Connection, worker_id: str = fallen.worker_id) -> bool:
+                job = fallen.crashed_job  # noqa: B023  # called before the loop goes on
+                reclaim_worker(connection, worker_id, job, ordered=job is None, now_ms=wall_ms, crash_limit=limit)
+                unregister_workers(connection, [worker_id])
+                return True
+
+            if self._storage.attempt("giving leases back", settle, now) is None:
+                self._reclaim_at = now + RECLAIM_AGAIN_S
+                return
+            remove_handling(self._paths, fallen.worker_id)
+            self._workforce.fallen.remove(fallen)
+
+    def _look_into_damage(self, now: float) -> SupervisorResult | None:
+        """A damaged page was met: nobody works until the whole file was looked at. Nothing is changed."""
+        if self._is_damaged:
+            return _failed(self._storage.problem or "") if self._args.once else None
+        self._workforce.use_force(Force.ASKED, now)
+        if len(self._workforce.children):
+            return None
+        verdict = self._storage.confirm_corruption(lambda: self._stop_began_at() is not None)
+        self._is_damaged = verdict is True
+        return None
+
+    def _finish_once(self, now: float, wall_ms: int) -> SupervisorResult | None:
+        if len(self._workforce.given_up) >= self._workforce.maximum:
+            return _failed(f"the workers end again and again: {self._workforce.last_failure}")
+        if self._workforce.fallen or now < self._storage.retry_at:
+            return None
+        quiet = Quiet(self._look.running, self._look.next_due_ms, self._look.paused_until_ms)
+        step = self._guard.judge(quiet, wall_ms, anyone_busy=self._workforce.is_busy)
+        if step is Step.GIVE_UP:
+            return _unfinished(self._guard.reason)
+        if step is Step.WAIT:
+            return None
+        return self._storage.attempt("looking for what is left", lambda it: self._search(it, quiet, wall_ms), now)
+
+    def _search(self, connection: Connection, quiet: Quiet, wall_ms: int) -> SupervisorResult | None:
+        """Look for work that no row asks for: by the sweeps, then in open tails; return the end where there is none."""
+        if self._housekeeping.sweep_now(connection, self._intent, wall_ms):
+            return None
+        if self._args.idle_hook:
+            jobs = list(find(self._args.idle_hook)(connection, wall_ms))
+            if self._guard.is_stuck([job.dedupe_key or job.payload_json for job in jobs]):
+                return _unfinished(self._guard.reason)
+            if jobs and self._enqueue(connection, jobs, wall_ms):
+                return None
+        unfinished = list(find(self._args.finished_hook)(connection)) if self._args.finished_hook else []
+        reason = self._guard.verdict(quiet, wall_ms, unfinished)
+        if reason:
+            return _unfinished(reason)
+        return SupervisorResult(Ended.FINISHED, failed_jobs=count_jobs(connection, wall_ms).failed)
+
+    def _enqueue(self, connection: Connection, jobs: list[NewJob], wall_ms: int) -> int:
+        with connection.write():
+            inserted = enqueue_many_tx(connection, jobs, wall_ms, registry=self._registry)
+        if inserted:
+            wake_workers(connection)
+        return inserted
+
+    def _wait_s(self, now: float) -> float:
+        """Return how long nothing is due, in seconds."""
+        moments = [now + LONGEST_WAIT_S, self._next_tick_at(now), self._workforce.next_moment(now), self._gate_at]
+        if not self._is_prepared:
+            moments.append(now + ONCE_LOOK_S if self._storage.connection is not None else self._storage.retry_at)
+        elif self._storage.retry_at > now:
+            moments.append(self._storage.retry_at)
+        if self._listen_at > now:
+            moments.append(self._listen_at)
+        if self._workforce.fallen:
+            moments.append(max(self._reclaim_at, now))
+        if not self._is_resting or self._args.once:
+            moments.append(now + (ONCE_LOOK_S if self._args.once else BUSY_LOOK_S))
+        elif not self._is_shrunk and self._resting_since is not None:
+            moments.append(self._resting_since + SHRINK_AFTER_S)
+        due_ms = self._look.next_due_ms
+        if due_ms is not None:
+            moments.append(now + max((due_ms - self._clock.now_ms()) / 1000, BUSY_LOOK_S))
+        return max(0.0, min(moment for moment in moments if moment is not None) - now)
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def _stop(self, result: SupervisorResult) -> SupervisorResult:
+        """End every child within the budget, give their leases back, and leave no file that says we are here."""
+        began = self._stop_began_at()
+        budget = StopBudget(self._clock.monotonic() if began is None else began)
+        self._is_stopping = True
+        children = self._workforce.children
+        while len(children) and not budget.is_over(self._clock.monotonic()):
+            now = self._clock.monotonic()
+            force = budget.next_force(now)
+            if force is not None:
+                self._workforce.use_force(force, now)
+            ready = wait(children.sentinels, budget.wait_s(self._clock.monotonic()))
+            self._workforce.bury(ready, self._clock.monotonic())
+        has_time = budget.has_time_for_checkpoint(self._clock.monotonic())
+        self._release_all()
+        self._storage.close(checkpoint=has_time and not self._storage.is_corrupt)
+        self._control.close()
+        self._wake.close()
+        _log.info("the supervisor ends: %s %s", result.ended, result.reason)
+        return result
+
+    def _release_all(self) -> None:
+        connection = self._storage.connection
+        if connection is None or self._storage.is_corrupt:
+            return
+        now_ms = self._clock.now_ms()
+        fallen = self._workforce.fallen
+        try:
+            for each in fallen:
+                if each.crashed_job is not None:
+                    reclaim_worker(connection, each.worker_id, each.crashed_job, ordered=False, now_ms=now_ms)
+            ids = [each.worker_id for each in fallen]
+            release_running_locks(connection, ids, now_ms)
+            unregister_workers(connection, [*ids, self._wake_id])
+        except Exception as error:
+            # The next start finds the handling files and gives back what is left here.
+            _log.warning("leases are left to the next start: %s", error)
+            return
+        for each in fallen:
+            remove_handling(self._paths, each.worker_id)
+
+    # -- what others ask ----------------------------------------------------------------------------------------------
+
+    def _answer(self, verb: str) -> dict[str, Any]:
+        """Answer a caller; runs in the caller's thread, so it only reads and sets flags."""
+        if verb == "stop":
+            if self._stop_asked_at is None:
+                self._stop_asked_at = self._clock.monotonic()
+            self._nudge.nudge()
+        elif verb == "reload":
+            self._reload_asked = True
+            self._nudge.nudge()
+        elif verb == "status":
+            return {"ok": True, **self._status()}
+        return {"ok": True}
+
+    def _status(self) -> dict[str, Any]:
+        state, reason = self._state()
+        return {
+            "state": str(state),
+            "reason": reason,
+            "once": self._args.once,
+            "workers": self._workforce.views(),
+        }
+
+    def _state(self) -> tuple[AgentState, str]:
+        problem = self._storage.problem
+        if problem is not None:
+            return AgentState.ERROR, problem
+        if not self._is_prepared:
+            return AgentState.STARTING, ""
+        given_up = self._workforce.given_up
+        if given_up:
+            return (
+                AgentState.ATTENTION,
+                f"{len(given_up)} of the workers end again and again ({self._workforce.last_failure})",
+            )
+        if self._watcher.problem is not None:
+            return (
+                AgentState.ATTENTION,
+                f"config.toml cannot be read, the last good copy is in use: {self._watcher.problem}",
+            )
+        if self._look.paused_until_ms is not None:
+            return AgentState.PAUSED, f"until {iso(self._look.paused_until_ms)}"
+        if self._is_stopping:
+            return AgentState.STOPPED, "stopping"
+        return (AgentState.IDLE, "") if self._is_resting else (AgentState.GROWING, "")
+
+
+def _failed(reason: str) -> SupervisorResult:
+    return SupervisorResult(Ended.FAILED, reason)
+
+
+def _unfinished(reason: str) -> SupervisorResult:
+    return SupervisorResult(Ended.UNFINISHED, reason)

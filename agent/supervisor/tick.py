@@ -1,0 +1,151 @@
+"""The housekeeping of a tick: recovery, sweeps, flush, self-heal, pruning, the sources that are due, the WAL.
+
+Every part looks before it writes: a tick with nothing to do writes nothing (``numbers.md``: 0 bytes at idle).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.queue.enqueue import enqueue
+from agent.queue.flush import enqueue_flush_stale
+from agent.queue.prune import prune
+from agent.queue.recovery import bootstrap, mend_clock, park_unreadable, recover_stale_locks
+from agent.queue.requeue import self_heal
+from agent.queue.sweep import sweep
+from agent.queue.types import NewJob
+from agent.states import JobKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent.config import Intent
+    from agent.db import Connection
+    from agent.queue.registry import Registry
+
+SWEEP_AT_LEAST_EVERY_MS = 10 * 60 * 1000
+DAY_MS = 24 * 3_600_000
+_log = logging.getLogger("sapwood.supervisor")
+
+
+@dataclass(frozen=True)
+class TickReport:
+    """What a tick found to do: rows given back, rows the sweeps enqueued, sources to be looked at."""
+
+    recovered: int = 0
+    swept: int = 0
+    synced: int = 0
+
+    @property
+    def found_work(self) -> bool:
+        """Whether anything was enqueued or given back."""
+        return bool(self.recovered or self.swept or self.synced)
+
+
+class Housekeeping:
+    """The periodic work of one supervisor. ``once``: only what brings the end nearer."""
+
+    def __init__(self, registry: Registry, *, once: bool = False) -> None:
+        self._registry = registry
+        self._once = once
+        self._asked_ms: dict[str, int] = {}
+        self._version: int | None = None
+        self._swept_ms: int | None = None
+
+    def start(self, connection: Connection, intent: Intent, now_ms: int) -> None:
+        """Do what a start owes: retired rows, ended leases, times after a clock was set back, unreadable rows."""
+        bootstrap(
+            connection,
+            now_ms,
+            registry=self._registry,
+            crash_limit=intent.queue.crash_limit,
+            lease_ms=_lease_ms(intent),
+        )
+
+    def tick(
+        self, connection: Connection, intent: Intent, now_ms: int, *, trust_leases: bool = True, catch_up: bool = True
+    ) -> TickReport:
+        """Do one tick. ``trust_leases=False`` calls no lease stale, ``catch_up=False`` starts no scheduled work."""
+        recovered = 0
+        if trust_leases:
+            mend_clock(connection, now_ms, lease_ms=_lease_ms(intent))
+            recovered = recover_stale_locks(connection, now_ms, crash_limit=intent.queue.crash_limit)
+        if not catch_up:
+            return TickReport(recovered)
+        swept = self._sweep_if_changed(connection, intent, now_ms)
+        synced = self._sync_due(connection, intent, now_ms)
+        if not self._once:
+            if str(JobKind.FLUSH_STALE) in self._registry:
+                enqueue_flush_stale(connection, now_ms)
+            self_heal(connection, now_ms)
+            prune(
+                connection,
+                now_ms,
+                keep_ms=round(intent.queue.keep_done_days * DAY_MS),
+                keep_rows=intent.queue.keep_done_rows,
+            )
+        return TickReport(recovered, swept, synced)
+
+    def sweep_now(self, connection: Connection, intent: Intent, now_ms: int) -> int:
+        """Run every sweep and return how many rows they enqueued."""
+        park_unreadable(connection, self._registry, now_ms)
+        found = sum(sweep(connection, self._registry, intent, now_ms).values())
+        # Read after our own writes, which do not change it: only what others commit does.
+        self._version = connection.value("PRAGMA data_version") if not found else None
+        self._swept_ms = now_ms
+        return found
+
+    def _sweep_if_changed(self, connection: Connection, intent: Intent, now_ms: int) -> int:
+        # Between two ticks in which nobody wrote, domain state holds nothing new to find.
+        is_same = self._version is not None and connection.value("PRAGMA data_version") == self._version
+        is_fresh = self._swept_ms is not None and 0 <= now_ms - self._swept_ms < SWEEP_AT_LEAST_EVERY_MS
+        if is_same and is_fresh:
+            return 0
+        return self.sweep_now(connection, intent, now_ms)
+
+    def _sync_due(self, connection: Connection, intent: Intent, now_ms: int) -> int:
+        if str(JobKind.SYNC_SOURCE) not in self._registry or not intent.sources:
+            return 0
+        rows = connection.all("SELECT source_id, last_sync_ms FROM mem_tree_sources")
+        synced_ms: dict[str, int | None] = {row[0]: row[1] for row in rows}
+        asked = 0
+        for source in intent.sources:
+            # The first tick of an agent looks at everything: nobody watched while it was not running. Afterwards a
+            # source that cannot be read is asked for once per interval, however its jobs end.
+            last = self._asked_ms.get(source.id)
+            if last is not None:
+                last = max(last, synced_ms.get(source.id) or 0)
+                if 0 <= now_ms - last < intent.schedule.sync_seconds * 1000:
+                    continue
+            self._asked_ms[source.id] = now_ms
+            asked += enqueue(connection, NewJob.sync_source(source.id), now_ms, registry=self._registry) is not None
+        return asked
+
+    def next_sync_ms(self, intent: Intent) -> int | None:
+        """Return when the next source is due (UTC ms), or ``None`` without sources."""
+        moments = [
+            self._asked_ms.get(source.id, 0) + round(intent.schedule.sync_seconds * 1000) for source in intent.sources
+        ]
+        return min(moments, default=None)
+
+
+def shrink_wal(connection: Connection, database: Path) -> bool:
+    """Bring the write-ahead log into the database and cut it to nothing, where it holds anything; for idle moments.
+
+    Blocks for the copying and 300 ms for readers. Returns whether it was done.
+    """
+    size = 0
+    with contextlib.suppress(OSError):
+        size = os.stat(f"{database}-wal").st_size
+    if not size:
+        return False
+    row = connection.one("PRAGMA wal_checkpoint(TRUNCATE)")
+    return row is not None and row[0] == 0
+
+
+def _lease_ms(intent: Intent) -> int:
+    return round(intent.queue.lease_seconds * 1000)
