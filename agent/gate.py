@@ -134,10 +134,14 @@ class LlmGate:
     def is_free(self) -> bool:
         """Return whether ``try_acquire`` would succeed now; tells nobody. Does not block."""
         permit = self.try_acquire()
-        if permit is None:
-            return False
-        permit.drop()
-        return True
+        return permit is not None and permit.drop()
+
+    def count_free(self) -> int:
+        """Return how many permits workers could take now; tells nobody. Does not block."""
+        held: list[Permit] = []
+        while len(held) < self.permits and (permit := self.try_acquire()) is not None:
+            held.append(permit)
+        return sum(permit.drop() for permit in held)
 
     @contextmanager
     def interest(self) -> Iterator[None]:

@@ -27,6 +27,7 @@ class WorkerArgs:
 
     ``worker_id`` is random per process (``ids.random_id``). ``slot`` counts from 0 and is stable over restarts,
     ``generation`` counts the processes of that slot from 1; both are for the log only.
+    ``open_profile`` names the function ``(intent, shared) -> Profile`` by which models are reached.
     """
 
     paths: Paths
@@ -36,6 +37,7 @@ class WorkerArgs:
     generation: int = 1
     parent_pid: int = 0
     log_level: str = "INFO"
+    open_profile: str = "agent.models.profiles:open_profile"
 
 
 def workers_dir(paths: Paths) -> Path:
