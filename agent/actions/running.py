@@ -1,0 +1,107 @@
+"""Starting and ending the agent. This is the room that names the processes, the kinds and the hooks to supervise."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.errors import AgentFault, AgentNotRunning
+from agent.paths import Paths, find_paths
+
+if TYPE_CHECKING:
+    from agent.supervisor.result import SupervisorResult
+
+WORKER = "agent.worker.process:worker_main"
+IDLE_HOOK = "agent.tree.flush:close_all_tails"
+FINISHED_HOOK = "agent.tree.flush:unfinished"
+
+INTERRUPTED = 130
+# The stop budget of the supervisor is four seconds; a machine under load gets some more.
+STOP_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a run of the agent ended: the supervisor's word for it, what an owner is told, the exit code."""
+
+    ended: str
+    words: str
+    failed_jobs: int
+    exit_code: int
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Which process was asked to end, and whether it has."""
+
+    pid: int
+    ended: bool
+
+
+def run_agent(
+    paths: Paths | None = None, *, once: bool = False, workers: int | None = None, debug: bool = False
+) -> Ran:
+    """Run the agent in this process and its workers below it; blocks until it ends.
+
+    Called from the main thread (processes are started from there alone). Raises ``AgentFault`` where it cannot start.
+    """
+    from agent.logs import start_logging
+    from agent.supervisor import SupervisorArgs, supervise
+    from agent.worker.kinds import KIND_NAMES
+
+    paths = (find_paths() if paths is None else paths).make()
+    level = "DEBUG" if debug else "INFO"
+    start_logging(paths, "supervisor", level, to_stderr=debug)
+    result = supervise(
+        SupervisorArgs(
+            paths=paths,
+            worker=WORKER,
+            kind_names=tuple(KIND_NAMES),
+            once=once,
+            workers=workers,
+            idle_hook=IDLE_HOOK,
+            finished_hook=FINISHED_HOOK,
+            log_level=level,
+        )
+    )
+    return _told(result)
+
+
+def _told(result: SupervisorResult) -> Ran:
+    from agent.supervisor.result import Ended
+
+    words = {
+        Ended.STOPPED: "the agent has ended",
+        Ended.HANDED_OVER: "the agent is running already; it was told to look at its sources again",
+        Ended.FINISHED: "everything is grown",
+        Ended.UNFINISHED: "not everything is grown",
+        Ended.FAILED: "the agent cannot work",
+    }[result.ended]
+    if result.reason:
+        words = f"{words}: {result.reason}"
+    if result.failed_jobs:
+        words = f"{words}; {result.failed_jobs} failed, see `sapwood jobs --status failed`"
+    code = INTERRUPTED if result.signal == signal.SIGINT else result.exit_code
+    return Ran(str(result.ended), words, result.failed_jobs, code)
+
+
+def stop_agent(paths: Paths | None = None, *, wait: bool = False) -> Stopped:
+    """Ask the running agent to end; with ``wait`` return when it has. Needs no memory: it may be damaged or gone.
+
+    Raises ``AgentNotRunning``, and ``AgentFault`` where it does not end in time.
+    """
+    from agent.supervisor.control import call, running_agent, wait_until_gone
+
+    paths = find_paths() if paths is None else paths
+    found = running_agent(paths)
+    if found is None:
+        raise AgentNotRunning()
+    call(paths, "stop")
+    if not wait:
+        return Stopped(found.pid, ended=False)
+    if not wait_until_gone(found, STOP_PATIENCE_S):
+        raise AgentFault(
+            "the agent has not ended", f"process {found.pid}, after {STOP_PATIENCE_S:.0f} seconds", "try once more"
+        )
+    return Stopped(found.pid, ended=True)

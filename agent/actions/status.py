@@ -1,0 +1,212 @@
+"""What the agent is doing, how far it is, and why it waits. Read from the memory, so it works without the agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.actions.home import NOT_RUNNING
+from agent.actions.pausing import Paused, read_paused
+from agent.clock import iso
+from agent.queue.counts import QueueCounts, count_jobs
+from agent.states import AgentState, Lifecycle
+
+if TYPE_CHECKING:
+    from agent.actions.home import Home
+    from agent.db import Connection
+
+RATE_WINDOW_MS = 60_000
+# Fewer settled jobs than this in the window say nothing about how long the rest will take.
+RATE_MINIMUM = 20
+WORKERS_SHOWN = 16
+
+
+@dataclass(frozen=True)
+class WorkerStatus:
+    """One worker process: ``job`` is the row it handles, ``rss_bytes`` what it holds of the machine's memory."""
+
+    id: str
+    pid: int
+    job: int | None
+    kind: str | None
+    rss_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """All of ``sapwood status``. ``eta_seconds`` is ``None`` where it cannot be told yet."""
+
+    state: AgentState
+    reason: str
+    profile: str
+    workers: tuple[WorkerStatus, ...]
+    queue: QueueCounts
+    sources: int
+    items: dict[str, int]
+    chunks: dict[str, int]
+    summaries: int
+    embedded: int
+    eta_seconds: int | None
+    paused_until_ms: int | None
+    running: bool
+    config_problem: str | None
+
+    @property
+    def total_chunks(self) -> int:
+        """All chunks of the memory."""
+        return sum(self.chunks.values())
+
+    @property
+    def grown_chunks(self) -> int:
+        """Chunks that have found their place: sealed into the tree, or dropped."""
+        return self.chunks[Lifecycle.SEALED] + self.chunks[Lifecycle.DROPPED]
+
+
+def status(home: Home) -> Status:
+    """Return the state of the agent and its memory, all counts from one view of the database."""
+    now_ms = home.clock.now_ms()
+    running = home.running
+    with home.connection.snapshot() as connection:
+        queue = count_jobs(connection, now_ms)
+        chunks = chunk_counts(connection)
+        items = {
+            str(state): count
+            for state, count in connection.all("SELECT state, count(*) FROM mem_tree_items GROUP BY state")
+        }
+        summaries = int(connection.value("SELECT count(*) FROM mem_tree_summaries"))
+        embedded = _embedded(connection, home)
+        paused = read_paused(connection, now_ms)
+        eta = _eta_seconds(connection, queue, now_ms) if running and paused.paused_until_ms is None else None
+    workers = worker_statuses(home) if running else ()
+    state, reason = _state(running, paused, queue, len(home.intent.sources), home.config_problem)
+    return Status(
+        state=state,
+        reason=reason,
+        profile=home.intent.models.active,
+        workers=workers,
+        queue=queue,
+        sources=len(home.intent.sources),
+        items=items,
+        chunks=chunks,
+        summaries=summaries,
+        embedded=embedded,
+        eta_seconds=eta,
+        paused_until_ms=paused.paused_until_ms,
+        running=running,
+        config_problem=home.config_problem,
+    )
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How far the memory has grown: ``grown`` of ``chunks`` have left the queue, ``jobs`` rows have still to run."""
+
+    grown: int
+    chunks: int
+    jobs: int
+    summaries: int
+
+
+def growth(connection: Connection) -> Growth:
+    """Return how far it is, from indexes alone, so that it can be asked several times a second."""
+    pending, admitted, chunks, jobs, summaries = connection.all(
+        """
+        SELECT (SELECT count(*) FROM mem_tree_chunks WHERE lifecycle = 'pending_extraction'),
+               (SELECT count(*) FROM mem_tree_chunks WHERE lifecycle = 'admitted'),
+               (SELECT count(*) FROM mem_tree_chunks),
+               (SELECT count(*) FROM mem_tree_jobs WHERE status = 'ready')
+               + (SELECT count(*) FROM mem_tree_jobs WHERE status = 'running'),
+               (SELECT count(*) FROM mem_tree_summaries)
+        """
+    )[0]
+    return Growth(chunks - pending - admitted, chunks, jobs, summaries)
+
+
+def chunk_counts(connection: Connection) -> dict[str, int]:
+    """Return how many chunks are in each lifecycle state, zeros included."""
+    found = {
+        str(row[0]): int(row[1])
+        for row in connection.all("SELECT lifecycle, count(*) FROM mem_tree_chunks GROUP BY lifecycle")
+    }
+    return {str(state): found.get(state, 0) for state in Lifecycle}
+
+
+def worker_statuses(home: Home) -> tuple[WorkerStatus, ...]:
+    """Return the live workers, each with the row it handles right now; reads one small file for each."""
+    import psutil  # type: ignore[import-untyped,unused-ignore]
+
+    from agent.queue.handling import all_handling
+
+    found = []
+    for reading in all_handling(home.paths)[:WORKERS_SHOWN]:
+        try:
+            process = psutil.Process(reading.pid)
+            # A pid counts only with the start of its process.
+            if abs(process.create_time() - reading.process_started_s) > 1.0:
+                continue
+            rss: int | None = process.memory_info().rss
+        except psutil.NoSuchProcess:
+            continue
+        except (psutil.Error, OSError):
+            rss = None
+        found.append(
+            WorkerStatus(reading.worker_id, reading.pid, reading.job_id, reading.kind if reading.job_id else None, rss)
+        )
+    return tuple(found)
+
+
+def _embedded(connection: Connection, home: Home) -> int:
+    from agent.errors import JobFailure
+    from agent.models.profiles import open_profile
+
+    try:
+        signature = open_profile(home.intent, {}).embedder.signature
+    except JobFailure:
+        return 0
+    return int(
+        connection.value(
+            """
+            SELECT (SELECT count(*) FROM mem_tree_chunks WHERE embedded_signature = s.signature_id)
+                   + (SELECT count(*) FROM mem_tree_summaries WHERE embedded_signature = s.signature_id)
+              FROM mem_tree_signatures AS s
+             WHERE s.signature = ?
+            """,
+            (signature,),
+        )
+        or 0
+    )
+
+
+def _eta_seconds(connection: Connection, queue: QueueCounts, now_ms: int) -> int | None:
+    left = queue.ready + queue.running
+    if not left and not queue.deferred:
+        return 0
+    settled, first_ms = connection.one(
+        "SELECT count(*), min(completed_at_ms) FROM mem_tree_jobs WHERE status = 'done' AND completed_at_ms > ?",
+        (now_ms - RATE_WINDOW_MS,),
+    ) or (0, None)
+    if settled < RATE_MINIMUM or first_ms is None:
+        return None
+    eta = left * max(1, now_ms - int(first_ms)) / int(settled) / 1000
+    return round(eta)
+
+
+def _state(
+    running: bool, paused: Paused, queue: QueueCounts, sources: int, config_problem: str | None
+) -> tuple[AgentState, str]:
+    if not running:
+        return AgentState.STOPPED, NOT_RUNNING
+    if config_problem is not None:
+        return AgentState.ATTENTION, f"config.toml cannot be read, the last good copy is in use: {config_problem}"
+    if paused.paused_until_ms is not None:
+        until = "until `sapwood resume`" if paused.indefinite else f"until {iso(paused.paused_until_ms)}"
+        return AgentState.PAUSED, f"paused by its owner {until}"
+    if queue.ready or queue.running:
+        return AgentState.GROWING, f"{queue.ready + queue.running} jobs to do"
+    if queue.failed:
+        return AgentState.ATTENTION, f"{queue.failed} jobs failed; see `sapwood jobs --status failed`"
+    if not sources:
+        return AgentState.IDLE, "there is nothing to read yet; name a source with `sapwood add PATH`"
+    if queue.deferred:
+        return AgentState.IDLE, f"{queue.deferred} jobs are due later"
+    return AgentState.IDLE, "everything is grown"

@@ -1,0 +1,66 @@
+"""What all commands share: the global options in either place, and where a command prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from agent.cli.output import Output
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
+
+
+def _keep(name: str) -> Any:
+    def callback(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+        if value:
+            context.find_root().ensure_object(dict)[name] = True
+
+    return callback
+
+
+def global_options() -> list[click.Option]:
+    """Return ``--json`` and ``--debug``, which are understood before the command's name and after it."""
+    return [
+        click.Option(
+            ["--json"],
+            is_flag=True,
+            expose_value=False,
+            callback=_keep("json"),
+            help="Print one JSON document on stdout and nothing else there.",
+        ),
+        click.Option(
+            ["--debug"],
+            is_flag=True,
+            expose_value=False,
+            callback=_keep("debug"),
+            help="Show where in the program an error came from.",
+        ),
+    ]
+
+
+class SapwoodCommand(click.Command):
+    """A command with the global options, and examples that its help keeps line by line."""
+
+    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.extend(global_options())
+        self.context_settings = {**SETTINGS, **self.context_settings}
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        lines = self.examples.strip().splitlines()
+        if not lines:
+            return
+        with formatter.section("Examples"):
+            for line in lines:
+                formatter.write(f"{'':>{formatter.current_indent}}{line.strip()}\n")
+
+
+def output_of(context: click.Context) -> Output:
+    """Return where this run prints."""
+    from agent.cli.output import Output
+
+    options = context.find_root().ensure_object(dict)
+    return Output(as_json=options.get("json", False), debug=options.get("debug", False))

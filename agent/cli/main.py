@@ -1,0 +1,23 @@
+"""The entry of the ``sapwood`` command.
+
+A spawned child imports this module again before it does anything, so it imports nothing that a worker would have to
+carry: the program itself is loaded inside the entry.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+
+
+def entry() -> None:
+    """Run the command line and exit with its code (0 done, 1 failed, 2 usage, 3 agent needed, 130 interrupted)."""
+    # First of all: in a frozen build a child process starts here, and without this it would start the program again.
+    multiprocessing.freeze_support()
+    from agent.cli.program import main
+
+    sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,133 @@
+"""The progress line of ``run`` and ``demo``: drawn in place on a terminal, said now and then in a pipe.
+
+It stands on stderr and reads the memory on a connection of its own. It lives as long as the agent in the foreground
+does, so it is written by hand: rich would stay in memory for it, and it looks only where something was committed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, TextIO
+
+from agent.actions.status import Growth, growth
+from agent.errors import SapwoodError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from agent.db import Connection
+    from agent.paths import Paths
+
+TERMINAL_EVERY_S = 0.25
+PIPE_EVERY_S = 5.0
+# Nothing was committed for a while: look less often, so that an idle agent stays idle.
+IDLE_EVERY_S = 2.0
+# However large the memory is, looking takes a twentieth of one core at most.
+SHARE_OF_TIME = 20
+BAR_WIDTH = 24
+
+
+class Progress:
+    """Follows one memory from a thread of its own until the block ends. Never raises into it."""
+
+    def __init__(self, paths: Paths, stream: TextIO | None = None) -> None:
+        self._paths = paths
+        self._stream = sys.stderr if stream is None else stream
+        self._terminal = self._stream.isatty()
+        self._ended = threading.Event()
+        self._drawn = False
+        self._last = ""
+        self._thread = threading.Thread(target=self._follow, name="progress", daemon=True)
+
+    def __enter__(self) -> Progress:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join(2.0)
+        self._wipe()
+
+    def _follow(self) -> None:
+        from agent.db.connection import connect
+        from agent.db.faults import is_database_fault
+
+        connection: Connection | None = None
+        try:
+            # The supervisor makes the memory; a second maker would only be in its way.
+            while not self._paths.database.exists():
+                if self._ended.wait(0.1):
+                    return
+            connection = connect(self._paths.database, create=False)
+            self._draw(connection)
+        except (SapwoodError, OSError):
+            return  # the agent meets the same and says so
+        except Exception as error:
+            if not is_database_fault(error):
+                raise
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def _draw(self, connection: Connection) -> None:
+        seen: int | None = None
+        every = TERMINAL_EVERY_S if self._terminal else PIPE_EVERY_S
+        wait = 0.1
+        while not self._ended.wait(wait):
+            version = int(connection.value("PRAGMA data_version"))
+            if version == seen:
+                wait = max(every, IDLE_EVERY_S)
+                continue
+            seen = version
+            begun = time.monotonic()
+            found = growth(connection)
+            wait = max(every, SHARE_OF_TIME * (time.monotonic() - begun))
+            self._say(found)
+
+    def _say(self, found: Growth) -> None:
+        if self._terminal:
+            self._stream.write(f"\r{bar_line(found, self._columns())}\x1b[K")
+            self._drawn = True
+        else:
+            line = words(found)
+            if line == self._last:
+                return
+            self._last = line
+            self._stream.write(f"{line}\n")
+        self._flush()
+
+    def _columns(self) -> int:
+        return shutil.get_terminal_size((80, 24)).columns
+
+    def _wipe(self) -> None:
+        if self._drawn:
+            self._stream.write("\r\x1b[K")
+            self._drawn = False
+            self._flush()
+
+    def _flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError:
+            self._ended.set()  # nobody reads it any more
+
+
+def words(found: Growth) -> str:
+    """Return the state of growth as one line."""
+    if not found.jobs:
+        return f"grown: {found.chunks} chunks, {found.summaries} summaries"
+    if not found.chunks:
+        return f"looking: {found.jobs} jobs left"
+    return f"growing: {found.grown} of {found.chunks} chunks, {found.jobs} jobs left"
+
+
+def bar_line(found: Growth, columns: int) -> str:
+    """Return the same with a bar in front, cut to the terminal's width."""
+    share = found.grown / found.chunks if found.chunks else 0.0
+    full = BAR_WIDTH if not found.jobs else min(BAR_WIDTH - 1, int(share * BAR_WIDTH))
+    return f"{'━' * full}{'─' * (BAR_WIDTH - full)} {words(found)}"[: max(0, columns - 1)]

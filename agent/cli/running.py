@@ -1,0 +1,205 @@
+"""Commands about the agent itself: run, stop, status, doctor, open, demo."""
+
+from __future__ import annotations
+
+import click
+
+from agent.cli.command import SapwoodCommand, output_of
+
+
+@click.command(
+    cls=SapwoodCommand,
+    short_help="Run the agent in the foreground.",
+    examples="""
+    sapwood run                 grow, and go on watching for new work
+    sapwood run --once          grow everything that is there, then end
+    sapwood run --workers 2     with two worker processes at most
+    """,
+)
+@click.option("--headless", is_flag=True, help="Without a tray. There is none yet, so this changes nothing.")
+@click.option("--once", is_flag=True, help="End when nothing is left to do and every tree is finished.")
+@click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="At most so many worker processes.")
+@click.pass_context
+def run(context: click.Context, headless: bool, once: bool, workers: int | None) -> int:
+    """Run the agent in the foreground: read the sources, grow the tree.
+
+    Ctrl-C stops it within four seconds; whatever was in the middle of being done is done again at the next start.
+    With --once it exits 1 where work is left that is not due for more than ten minutes, and says so.
+    """
+    del headless
+    from agent.actions.running import run_agent
+    from agent.cli.progress import Progress
+    from agent.paths import find_paths
+
+    output = output_of(context)
+    paths = find_paths().make()
+    with Progress(paths):
+        result = run_agent(paths, once=once, workers=workers, debug=output.debug)
+    if output.as_json:
+        output.document(result)
+    elif result.words:
+        output.line(result.words)
+    return result.exit_code
+
+
+@click.command(
+    cls=SapwoodCommand,
+    short_help="End the running agent.",
+    examples="""
+    sapwood stop
+    sapwood stop --wait
+    """,
+)
+@click.option("--wait", is_flag=True, help="Return when it has ended.")
+@click.pass_context
+def stop(context: click.Context, wait: bool) -> None:
+    """End the running agent. It takes less than four seconds and loses no work."""
+    from agent.actions.running import stop_agent
+
+    output = output_of(context)
+    stopped = stop_agent(wait=wait)
+    if output.as_json:
+        output.document(stopped)
+    else:
+        output.line("the agent has ended" if stopped.ended else "the agent is ending")
+
+
+@click.command(
+    cls=SapwoodCommand,
+    short_help="What it is doing, how far it is, why it waits.",
+    examples="""
+    sapwood status
+    sapwood status --json
+    """,
+)
+@click.pass_context
+def status(context: click.Context) -> None:
+    """Say what the agent is doing, how far it is, and why it waits. Works whether or not it runs."""
+    from agent.actions.doctor import size_words
+    from agent.actions.home import open_home
+    from agent.actions.status import status as look
+    from agent.actions.times import span_words
+
+    output = output_of(context)
+    with open_home() as home:
+        found = look(home)
+    if output.as_json:
+        output.document(found)
+        return
+    output.heading(f"{found.state}: {found.reason}")
+    queue = found.queue
+    chunks = ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in found.chunks.items() if count)
+    facts: list[tuple[str, object]] = [
+        ("profile", found.profile),
+        ("sources", found.sources),
+        ("items", ", ".join(f"{count} {state}" for state, count in found.items.items()) or 0),
+        ("chunks", f"{found.total_chunks} ({chunks})" if chunks else 0),
+        ("summaries", found.summaries),
+        ("embedded", found.embedded),
+        ("jobs", f"{queue.ready} ready, {queue.deferred} deferred, {queue.running} running, {queue.done} done"),
+        ("", f"{queue.failed} failed ({queue.unrecoverable} beyond retrying), {queue.cancelled} cancelled"),
+    ]
+    if found.eta_seconds:
+        facts.append(("left", f"about {span_words(found.eta_seconds)}"))
+    output.facts(facts)
+    if found.workers:
+        output.line()
+        output.table(
+            ("worker", "pid", "job", "memory", "doing"),
+            [
+                (
+                    worker.id[:8],
+                    worker.pid,
+                    worker.job,
+                    size_words(worker.rss_bytes) if worker.rss_bytes is not None else "unknown",
+                    worker.kind or "waiting",
+                )
+                for worker in found.workers
+            ],
+            numbers=("pid", "job", "memory"),
+        )
+
+
+@click.command(
+    cls=SapwoodCommand,
+    short_help="Check everything and say how to mend it.",
+    examples="""
+    sapwood doctor
+    sapwood doctor --json
+    """,
+)
+@click.pass_context
+def doctor(context: click.Context) -> int:
+    """Check environment, settings, memory and queue, and say how to mend what is not well. Exits 1 where something is
+    not. Works with a damaged memory and with broken settings.
+    """
+    from agent.actions.doctor import doctor as look
+
+    output = output_of(context)
+    found = look()
+    if output.as_json:
+        output.document(found)
+    else:
+        output.table(
+            ("", "check", "found"),
+            [("ok" if check.ok else "!!", check.name, check.detail) for check in found.checks],
+        )
+        for check in found.checks:
+            if not check.ok:
+                output.line()
+                output.line(f"{check.name}: {check.remedy}", "bold")
+        output.line()
+        bad = sum(not check.ok for check in found.checks)
+        output.line("all is well" if found.ok else f"{bad} of {len(found.checks)} checks found something to mend")
+    return 0 if found.ok else 1
+
+
+@click.command(
+    name="open",
+    cls=SapwoodCommand,
+    short_help="Open the page (there is none yet).",
+    examples="""
+    sapwood open
+    """,
+)
+def open_page() -> None:
+    """Open the agent's page in the browser. This version has no page yet: use `status`, `search` and `tree`."""
+    from agent.errors import AgentFault
+
+    raise AgentFault(
+        "this version has no page to open",
+        "the page is not built yet",
+        "use `sapwood status`, `sapwood search` and `sapwood tree`",
+    )
+
+
+@click.command(
+    cls=SapwoodCommand,
+    short_help="See the whole thing on shipped sample data.",
+    examples="""
+    sapwood demo
+    """,
+)
+@click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="At most so many worker processes.")
+@click.pass_context
+def demo(context: click.Context, workers: int | None) -> None:
+    """Grow a tree from shipped sample data in a throw-away home and look at it.
+
+    A folder of notes, a mailbox and a chat of an invented garden club are added, grown with the same processes as
+    `sapwood run`, shown and searched. It takes well under a minute and leaves nothing behind.
+    """
+    from agent.actions.demo import grown_home, look_around
+    from agent.cli.demo import print_demo, print_farewell
+    from agent.cli.progress import Progress
+
+    output = output_of(context)
+    say = output.note if output.as_json else output.line
+    say("A throw-away home with the notes, mails and chat of an invented garden club:")
+    with grown_home(say, workers=workers, follow=Progress) as grown:
+        result = look_around(grown)
+        if not output.as_json:
+            print_demo(output, grown, result)
+    if output.as_json:
+        output.document(result)
+    else:
+        print_farewell(output)
