@@ -46,11 +46,14 @@ CREATE TABLE mem_tree_items (
   seen_hash    TEXT,
   held_hash    TEXT,
   version_ms   INTEGER,                 -- when the held version was stored
+  grown_hash   TEXT,                    -- document: the held_hash whose root stands in the source's tree
   state        TEXT NOT NULL,
   reason       TEXT,
   UNIQUE (source_id, item_key)
 ) STRICT;
 CREATE INDEX mem_tree_items_by_state ON mem_tree_items (source_id, state, sort_key);
+CREATE INDEX mem_tree_items_ungrown ON mem_tree_items (source_id, sort_key)
+  WHERE source_kind = 'document' AND held_hash IS NOT grown_hash;
 
 CREATE TABLE mem_tree_chunks (
   seq                 INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -126,20 +129,31 @@ CREATE TABLE mem_tree_jobs (
   created_at_ms    INTEGER NOT NULL,
   progress_at_ms   INTEGER,             -- last time it moved anything; a defer's age counts from here
   started_at_ms    INTEGER,
-  completed_at_ms  INTEGER
+  completed_at_ms  INTEGER,
+  -- Where a row stands in the line of its kind, and since or until when.
+  phase            INTEGER GENERATED ALWAYS AS (
+    CASE status
+      WHEN 'done' THEN 0 WHEN 'running' THEN 1 WHEN 'ready' THEN 2 WHEN 'failed' THEN 3 WHEN 'cancelled' THEN 4
+    END) VIRTUAL,
+  at_ms            INTEGER GENERATED ALWAYS AS (
+    CASE status WHEN 'ready' THEN available_at_ms WHEN 'running' THEN locked_until_ms ELSE completed_at_ms END) VIRTUAL
 ) STRICT;
 CREATE UNIQUE INDEX mem_tree_jobs_dedupe ON mem_tree_jobs (dedupe_key)
   WHERE dedupe_key IS NOT NULL AND status IN ('ready', 'running');
-CREATE INDEX mem_tree_jobs_ready ON mem_tree_jobs (kind, available_at_ms, id) WHERE status = 'ready';
-CREATE INDEX mem_tree_jobs_running ON mem_tree_jobs (locked_until_ms) WHERE status = 'running';
-CREATE INDEX mem_tree_jobs_parked ON mem_tree_jobs (status, kind, id) WHERE status IN ('failed', 'cancelled');
-CREATE INDEX mem_tree_jobs_done ON mem_tree_jobs (completed_at_ms) WHERE status = 'done';
 -- The newest row of a key in any status: sweeps, flush blocks, requeueing. Untouched by claims and settles.
 CREATE INDEX mem_tree_jobs_by_key ON mem_tree_jobs (dedupe_key, id) WHERE dedupe_key IS NOT NULL;
--- Normally empty: what housekeeping must find without reading the table.
-CREATE INDEX mem_tree_jobs_retired ON mem_tree_jobs (id) WHERE kind IN ('topic_route', 'digest_daily');
-CREATE INDEX mem_tree_jobs_unreadable ON mem_tree_jobs (id)
-  WHERE status NOT IN ('ready', 'running', 'done', 'failed', 'cancelled');
+-- One index for claiming, recovery, pruning and counting. Its order is the point: the rows just done, the running ones
+-- and the next due ones of a kind are neighbours, so that a job's whole life dirties one page of it, where an index per
+-- status wrote 5.3 pages a job instead of 3.2.
+CREATE INDEX mem_tree_jobs_line ON mem_tree_jobs (kind, phase, at_ms);
+-- The kinds there are, one seek each.
+CREATE VIEW mem_tree_job_kinds (kind) AS
+  WITH RECURSIVE found (kind) AS (
+    SELECT min(kind) FROM mem_tree_jobs
+    UNION ALL
+    SELECT (SELECT min(kind) FROM mem_tree_jobs WHERE kind > found.kind) FROM found WHERE found.kind IS NOT NULL
+  )
+  SELECT kind FROM found WHERE kind IS NOT NULL;
 
 CREATE TABLE mem_tree_trees (
   tree_seq         INTEGER PRIMARY KEY,
@@ -153,6 +167,7 @@ CREATE TABLE mem_tree_trees (
   root_kind        TEXT,
   version_hash     TEXT,                -- document trees: the held_hash that the finished shape belongs to
   flush_before_ms  INTEGER,             -- tails added before this are to be closed
+  had_root         INTEGER NOT NULL DEFAULT 0, -- 1: it was finished once; its upper tails are kept closed since
   updated_at_ms    INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX mem_tree_trees_by_scope ON mem_tree_trees (source_id, item_key);
@@ -222,7 +237,7 @@ CREATE TABLE mem_tree_summaries (
 ) STRICT;
 CREATE INDEX mem_tree_summaries_by_tree ON mem_tree_summaries (tree_seq, level, sort_key);
 CREATE INDEX mem_tree_summaries_by_shape ON mem_tree_summaries (shape_id);
-CREATE INDEX mem_tree_summaries_stale ON mem_tree_summaries (tree_seq, level) WHERE stale = 1;
+CREATE INDEX mem_tree_summaries_stale ON mem_tree_summaries (tree_seq, level, sort_key) WHERE stale = 1;
 CREATE INDEX mem_tree_summaries_embedded ON mem_tree_summaries (embedded_signature);
 
 -- Full text over both. rowid = chunk seq, or minus the summary seq. The words are not stored twice: a row is taken out

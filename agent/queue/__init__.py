@@ -13,7 +13,16 @@ from agent.queue.claim import (
     is_due,
     next_due_ms,
 )
-from agent.queue.counts import QueueCounts, count_failed_by_reason, count_failed_unrecoverable, count_jobs, list_jobs
+from agent.queue.counts import (
+    QueueCounts,
+    count_done_since,
+    count_failed_by_reason,
+    count_failed_unrecoverable,
+    count_jobs,
+    count_running,
+    count_waiting,
+    list_jobs,
+)
 from agent.queue.enqueue import enqueue, enqueue_many_tx, enqueue_tx
 from agent.queue.flush import enqueue_flush_stale
 from agent.queue.prune import prune, settle_superseded
@@ -30,7 +39,7 @@ from agent.queue.recovery import (
 )
 from agent.queue.registry import JobContext, JobSpec, Registry, SweepContext
 from agent.queue.requeue import requeue_failed, requeue_transient_failed, retry, self_heal
-from agent.queue.run import LocalContext, drain_until_idle, handle_jobs, run_once
+from agent.queue.run import LocalContext, drain_until_idle, handle_jobs, run_due, run_once
 from agent.queue.settle import (
     Settled,
     cancel,
@@ -73,10 +82,13 @@ __all__ = [
     "claim_jobs_tx",
     "claim_next",
     "claim_ready_extract_batch",
+    "count_done_since",
     "count_due",
     "count_failed_by_reason",
     "count_failed_unrecoverable",
     "count_jobs",
+    "count_running",
+    "count_waiting",
     "drain_until_idle",
     "due",
     "due_llm",
@@ -105,6 +117,7 @@ __all__ = [
     "requeue_failed",
     "requeue_transient_failed",
     "retry",
+    "run_due",
     "run_once",
     "running_workers",
     "self_heal",

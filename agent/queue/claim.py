@@ -2,7 +2,7 @@
 
 One statement claims (the k-mood record: a SELECT followed by an UPDATE in a deferred transaction fails with
 ``SQLITE_BUSY_SNAPSHOT`` at once). The order drains forward instead of widening: most-downstream kinds first, then the
-earliest due, then the oldest row. Each kind is one seek into ``mem_tree_jobs_ready``, so delayed and settled rows are
+earliest due, then the oldest row. Each kind is one seek into ``mem_tree_jobs_line``, so delayed and settled rows are
 never walked and the cost stays flat from a thousand rows to millions. A look that only reads goes first: a claim on
 an empty queue would take the write lock for nothing and make every other writer wait (tidebreak 2329).
 """
@@ -52,11 +52,11 @@ _MORE = (
     + """
  WHERE id IN (SELECT id
                 FROM mem_tree_jobs
-               WHERE status = 'ready'
-                 AND kind = ?
-                 AND available_at_ms <= ?
+               WHERE kind = ?
+                 AND phase = 2
+                 AND at_ms <= ?
                  AND crashes = 0
-               ORDER BY available_at_ms, id
+               ORDER BY at_ms, id
                LIMIT ?)
 """
     + _COLUMNS
@@ -113,12 +113,12 @@ def _find(kinds: int) -> str:
       JOIN mem_tree_jobs AS job
         ON job.id = (SELECT id
                        FROM mem_tree_jobs
-                      WHERE status = 'ready'
-                        AND kind = wanted.kind
-                        AND available_at_ms <= ?
-                      ORDER BY available_at_ms, id
+                      WHERE kind = wanted.kind
+                        AND phase = 2
+                        AND at_ms <= ?
+                      ORDER BY at_ms, id
                       LIMIT 1)
-     ORDER BY wanted.rank, job.available_at_ms, job.id
+     ORDER BY wanted.rank, job.at_ms, job.id
      LIMIT 1
     """
 
@@ -190,9 +190,9 @@ def count_due(connection: Connection, claim: Claim, now_ms: int, limit: int) -> 
             SELECT count(*)
               FROM (SELECT 1
                       FROM mem_tree_jobs
-                     WHERE status = 'ready'
-                       AND kind = ?
-                       AND available_at_ms <= ?
+                     WHERE kind = ?
+                       AND phase = 2
+                       AND at_ms <= ?
                      LIMIT ?)
             """,
             (str(kind), now_ms, limit - found),
@@ -209,7 +209,7 @@ def next_due_ms(connection: Connection, registry: Registry) -> int | None:
         for spec in registry
         if (
             value := connection.value(
-                "SELECT min(available_at_ms) FROM mem_tree_jobs WHERE status = 'ready' AND kind = ?", (str(spec.kind),)
+                "SELECT min(at_ms) FROM mem_tree_jobs WHERE kind = ? AND phase = 2", (str(spec.kind),)
             )
         )
         is not None
@@ -290,7 +290,7 @@ def claim_ready_extract_batch(
     ready = connection.value(
         """
         SELECT 1 FROM mem_tree_jobs
-         WHERE status = 'ready' AND kind = ? AND available_at_ms <= ? AND crashes = 0
+         WHERE kind = ? AND phase = 2 AND at_ms <= ? AND crashes = 0
          LIMIT 1
         """,
         (str(JobKind.EXTRACT_CHUNK), now_ms),

@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from agent.db import Connection
 
 
+# A status is a phase of the one index (agent/db/schema.py): 0 done, 1 running, 2 ready, 3 failed, 4 cancelled.
+_IN_PHASE = """
+  FROM mem_tree_job_kinds AS kinds
+ CROSS JOIN mem_tree_jobs AS job ON job.kind = kinds.kind AND job.phase = ?
+"""
+
+
 @dataclass(frozen=True)
 class QueueCounts:
     """Rows by status: ``ready`` due now, ``deferred`` due later; ``unrecoverable`` are some of ``failed``."""
@@ -32,41 +39,51 @@ class QueueCounts:
 
 
 def count_jobs(connection: Connection, now_ms: int) -> QueueCounts:
-    """Return the counts of all rows as of now. Walks indexes only."""
-    ready, total = connection.one(
+    """Return the counts of all rows as of now. Walks one index, and of the rows only the failed ones."""
+    ready, total, running, failed, cancelled, done = connection.one(
         """
-        SELECT coalesce(sum(available_at_ms <= ?), 0), count(*)
-          FROM mem_tree_jobs
-         WHERE status = 'ready'
+        SELECT coalesce(sum(phase = 2 AND at_ms <= ?), 0),
+               coalesce(sum(phase = 2), 0),
+               coalesce(sum(phase = 1), 0),
+               coalesce(sum(phase = 3), 0),
+               coalesce(sum(phase = 4), 0),
+               coalesce(sum(phase = 0), 0)
+          FROM mem_tree_jobs INDEXED BY mem_tree_jobs_line
         """,
         (now_ms,),
-    ) or (0, 0)
-    parked = {
-        (row[0], row[1]): row[2]
-        for row in connection.all(
-            """
-            SELECT status, coalesce(failure_class, ''), count(*)
-              FROM mem_tree_jobs
-             WHERE status IN ('failed', 'cancelled')
-             GROUP BY 1, 2
-            """
-        )
-    }
-    return QueueCounts(
-        ready=ready,
-        deferred=total - ready,
-        running=connection.value("SELECT count(*) FROM mem_tree_jobs WHERE status = 'running'"),
-        failed=sum(count for (status, _), count in parked.items() if status == JobStatus.FAILED),
-        unrecoverable=parked.get((JobStatus.FAILED, "unrecoverable"), 0),
-        cancelled=sum(count for (status, _), count in parked.items() if status == JobStatus.CANCELLED),
-        done=connection.value("SELECT count(*) FROM mem_tree_jobs WHERE status = 'done'"),
+    ) or (0, 0, 0, 0, 0, 0)
+    unrecoverable = count_failed_unrecoverable(connection) if failed else 0
+    return QueueCounts(ready, total - ready, running, failed, unrecoverable, cancelled, done)
+
+
+def count_running(connection: Connection) -> int:
+    """Return how many rows are running, at the cost of a few seeks."""
+    count: int = connection.value(f"SELECT count(*) {_IN_PHASE}", (1,))
+    return count
+
+
+def count_waiting(connection: Connection) -> int:
+    """Return how many rows are ready (due or not) or running."""
+    count: int = connection.value(f"SELECT count(*) {_IN_PHASE}", (2,)) + count_running(connection)
+    return count
+
+
+def count_done_since(connection: Connection, since_ms: int) -> tuple[int, int | None]:
+    """Return how many rows were done after ``since_ms`` and when the first of them was (UTC ms)."""
+    count, first_ms = connection.one(
+        f"SELECT count(*), min(job.at_ms) {_IN_PHASE} AND job.at_ms > ?", (0, since_ms)
+    ) or (
+        0,
+        None,
     )
+    return count, first_ms
 
 
 def count_failed_unrecoverable(connection: Connection) -> int:
     """Return how many jobs are parked because trying again cannot help."""
     count: int = connection.value(
-        "SELECT count(*) FROM mem_tree_jobs WHERE status = 'failed' AND failure_class = 'unrecoverable'"
+        f"SELECT count(*) {_IN_PHASE} AND job.failure_class = 'unrecoverable'",
+        (3,),
     )
     return count
 
@@ -74,13 +91,7 @@ def count_failed_unrecoverable(connection: Connection) -> int:
 def count_failed_by_reason(connection: Connection) -> dict[str, int]:
     """Return how many failed jobs there are per typed code; ``""`` for those without one."""
     rows = connection.all(
-        """
-        SELECT coalesce(failure_reason, ''), count(*)
-          FROM mem_tree_jobs
-         WHERE status = 'failed'
-         GROUP BY 1
-         ORDER BY 2 DESC, 1
-        """
+        f"SELECT coalesce(job.failure_reason, ''), count(*) {_IN_PHASE} GROUP BY 1 ORDER BY 2 DESC, 1", (3,)
     )
     return {row[0]: row[1] for row in rows}
 

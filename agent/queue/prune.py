@@ -33,21 +33,11 @@ def prune(
     nothing where nothing is old. The current block's flush row stays: it is what says that the block had its flush.
     """
     block_start = now_ms - now_ms % (HOURS_PER_BLOCK * 3_600_000)
-    # A place in the order of completion: rows of one millisecond are told apart by their ids.
-    beyond = connection.one(
-        """
-        SELECT completed_at_ms, id
-          FROM mem_tree_jobs
-         WHERE status = 'done'
-         ORDER BY completed_at_ms DESC, id DESC
-         LIMIT 1 OFFSET ?
-        """,
-        (keep_rows,),
-    )
-    last_to_go = max((now_ms - keep_ms, 0), (0, 0) if beyond is None else (beyond[0], beyond[1]))
+    excess = max(0, count_done(connection) - keep_rows)
     pruned = 0
     for _ in range(max_batches):
-        ids = _old_done(connection, last_to_go, block_start, batch_rows)
+        ids = _oldest_done(connection, now_ms - keep_ms, excess, block_start, batch_rows)
+        excess = max(0, excess - len(ids))
         ids = ids or _superseded(connection, now_ms - keep_ms, batch_rows)
         if not ids:
             break
@@ -59,6 +49,38 @@ def prune(
     return pruned
 
 
+def count_done(connection: Connection) -> int:
+    """Return how many rows are done. Walks their part of one index."""
+    count: int = connection.value(
+        """
+        SELECT count(*)
+          FROM mem_tree_job_kinds AS kinds
+         CROSS JOIN mem_tree_jobs AS job ON job.kind = kinds.kind AND job.phase = 0
+        """
+    )
+    return count
+
+
+def _oldest_done(connection: Connection, cutoff: int, excess: int, block_start: int, limit: int) -> list[int]:
+    """Return ids of the oldest done rows of all kinds: those before ``cutoff``, and ``excess`` of whatever age."""
+    oldest: list[tuple[int, int]] = []
+    for (kind,) in connection.all("SELECT kind FROM mem_tree_job_kinds"):
+        oldest += connection.all(
+            """
+            SELECT at_ms, id
+              FROM mem_tree_jobs
+             WHERE kind = ?1
+               AND phase = 0
+               AND NOT (kind = ?2 AND created_at_ms >= ?3)
+             ORDER BY at_ms, id
+             LIMIT ?4
+            """,
+            (kind, str(JobKind.FLUSH_STALE), block_start, limit),
+        )
+    oldest.sort()
+    return [job_id for place, (at_ms, job_id) in enumerate(oldest[:limit]) if at_ms < cutoff or place < excess]
+
+
 def settle_superseded(connection: Connection, now_ms: int) -> int:
     """Cancel failed rows whose key has a newer row that is done; return how many. Reads first.
 
@@ -68,10 +90,10 @@ def settle_superseded(connection: Connection, now_ms: int) -> int:
         row[0]
         for row in connection.all(
             """
-            SELECT id
-              FROM mem_tree_jobs AS old
-             WHERE status = 'failed'
-               AND EXISTS (SELECT 1
+            SELECT old.id
+              FROM mem_tree_job_kinds AS kinds
+             CROSS JOIN mem_tree_jobs AS old ON old.kind = kinds.kind AND old.phase = 3
+             WHERE EXISTS (SELECT 1
                              FROM mem_tree_jobs AS newer
                             WHERE newer.dedupe_key = old.dedupe_key
                               AND newer.id > old.id
@@ -93,30 +115,14 @@ def settle_superseded(connection: Connection, now_ms: int) -> int:
         )
 
 
-def _old_done(connection: Connection, last_to_go: tuple[int, int], block_start: int, limit: int) -> list[int]:
-    rows = connection.all(
-        """
-        SELECT id
-          FROM mem_tree_jobs
-         WHERE status = 'done'
-           AND (completed_at_ms, id) <= (?, ?)
-           AND NOT (kind = ? AND created_at_ms >= ?)
-         ORDER BY completed_at_ms, id
-         LIMIT ?
-        """,
-        (*last_to_go, str(JobKind.FLUSH_STALE), block_start, limit),
-    )
-    return [row[0] for row in rows]
-
-
 def _superseded(connection: Connection, cutoff: int, limit: int) -> list[int]:
     rows = connection.all(
         """
-        SELECT id
-          FROM mem_tree_jobs AS old
-         WHERE status = 'cancelled'
-           AND completed_at_ms < ?
-           AND (dedupe_key IS NULL
+        SELECT old.id
+          FROM mem_tree_job_kinds AS kinds
+         CROSS JOIN mem_tree_jobs AS old ON old.kind = kinds.kind AND old.phase = 4
+         WHERE old.at_ms < ?
+           AND (old.dedupe_key IS NULL
                 OR EXISTS (SELECT 1
                              FROM mem_tree_jobs AS newer
                             WHERE newer.dedupe_key = old.dedupe_key

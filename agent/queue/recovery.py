@@ -51,11 +51,18 @@ UPDATE mem_tree_jobs
        locked_until_ms = NULL,
        locked_by = NULL,
        lease_token = NULL
- WHERE status = 'running'
+ WHERE id IN (SELECT job.id
+                FROM mem_tree_job_kinds AS kinds
+               CROSS JOIN mem_tree_jobs AS job ON job.kind = kinds.kind AND job.phase = 1
+               WHERE
 """
-_RETURNING = "RETURNING id, kind, status, rerun\n"
-_BACK_STALE = f"{_BACK}   AND (locked_until_ms IS NULL OR locked_until_ms <= ?3)\n{_RETURNING}"
-_BACK_OF_WORKER = f"{_BACK}   AND locked_by = ?5 AND id = coalesce(?6, id)\n{_RETURNING}"
+_RETURNING = ")\nRETURNING id, kind, status, rerun\n"
+_BACK_STALE = f"{_BACK} (job.at_ms IS NULL OR job.at_ms <= ?3){_RETURNING}"
+_BACK_OF_WORKER = f"{_BACK} job.locked_by = ?5 AND job.id = coalesce(?6, job.id){_RETURNING}"
+_RUNNING = """
+  FROM mem_tree_job_kinds AS kinds
+ CROSS JOIN mem_tree_jobs AS job ON job.kind = kinds.kind AND job.phase = 1
+"""
 
 
 @dataclass(frozen=True)
@@ -90,11 +97,7 @@ def recover_stale_locks(connection: Connection, now_ms: int, *, crash_limit: int
     and counts for itself. Writes nothing where no lease has ended. Wakes the workers.
     """
     stale = connection.value(
-        """
-        SELECT 1 FROM mem_tree_jobs
-         WHERE status = 'running' AND (locked_until_ms IS NULL OR locked_until_ms <= ?)
-         LIMIT 1
-        """,
+        f"SELECT 1 {_RUNNING} WHERE job.at_ms IS NULL OR job.at_ms <= ? LIMIT 1",
         (now_ms,),
     )
     if stale is None:
@@ -147,9 +150,7 @@ def release_running_locks(
     held = [
         (worker_id, row[0])
         for worker_id in worker_ids
-        for row in connection.all(
-            "SELECT id FROM mem_tree_jobs WHERE status = 'running' AND locked_by = ?", (worker_id,)
-        )
+        for row in connection.all(f"SELECT job.id {_RUNNING} WHERE job.locked_by = ?", (worker_id,))
         if row[0] not in keep
     ]
     if not held:
@@ -163,16 +164,12 @@ def release_running_locks(
 
 def running_workers(connection: Connection) -> list[str]:
     """Return the worker ids that hold leases, dead or alive. Reads only."""
-    rows = connection.all(
-        "SELECT DISTINCT locked_by FROM mem_tree_jobs WHERE status = 'running' AND locked_by IS NOT NULL"
-    )
+    rows = connection.all(f"SELECT DISTINCT job.locked_by {_RUNNING} WHERE job.locked_by IS NOT NULL")
     return sorted(row[0] for row in rows)
 
 
 def _held_by(connection: Connection, worker_id: str) -> int | None:
-    held: int | None = connection.value(
-        "SELECT 1 FROM mem_tree_jobs WHERE status = 'running' AND locked_by = ? LIMIT 1", (worker_id,)
-    )
+    held: int | None = connection.value(f"SELECT 1 {_RUNNING} WHERE job.locked_by = ? LIMIT 1", (worker_id,))
     return held
 
 
@@ -198,17 +195,18 @@ def park_unreadable(connection: Connection, registry: Registry, now_ms: int) -> 
         row[0]
         for row in connection.all(
             """
-            SELECT id FROM mem_tree_jobs
-             WHERE status NOT IN ('ready', 'running', 'done', 'failed', 'cancelled')
+            SELECT job.id
+              FROM mem_tree_job_kinds AS kinds
+             CROSS JOIN mem_tree_jobs AS job ON job.kind = kinds.kind AND job.phase IS NULL
             """
         )
     ]
-    for kind in _ready_kinds(connection):
+    for kind in _kinds(connection):
         since = 0 if kind not in known else now_ms + ABSURD_DELAY_MS
         wrong += [
             row[0]
             for row in connection.all(
-                "SELECT id FROM mem_tree_jobs WHERE status = 'ready' AND kind = ? AND available_at_ms >= ? LIMIT 1000",
+                "SELECT id FROM mem_tree_jobs WHERE kind = ? AND phase = 2 AND at_ms >= ? LIMIT 1000",
                 (kind, since),
             )
         ]
@@ -237,14 +235,8 @@ def park_unreadable(connection: Connection, registry: Registry, now_ms: int) -> 
     return parked
 
 
-def _ready_kinds(connection: Connection) -> list[str]:
-    # One seek per kind instead of a walk over the index.
-    kinds: list[str] = []
-    kind = connection.value("SELECT min(kind) FROM mem_tree_jobs WHERE status = 'ready'")
-    while kind is not None:
-        kinds.append(kind)
-        kind = connection.value("SELECT min(kind) FROM mem_tree_jobs WHERE status = 'ready' AND kind > ?", (kind,))
-    return kinds
+def _kinds(connection: Connection) -> list[str]:
+    return [row[0] for row in connection.all("SELECT kind FROM mem_tree_job_kinds")]
 
 
 def mend_clock(connection: Connection, now_ms: int, *, lease_ms: int = DEFAULT_LOCK_DURATION_MS) -> int:
@@ -254,36 +246,41 @@ def mend_clock(connection: Connection, now_ms: int, *, lease_ms: int = DEFAULT_L
     ready row that was last touched in the future keeps its delay, counted from now (schedule 323: nothing ran).
     """
     latest = now_ms + lease_ms + CLOCK_SLACK_MS
-    absurd = connection.value(
-        "SELECT 1 FROM mem_tree_jobs WHERE status = 'running' AND locked_until_ms > ? LIMIT 1", (latest,)
-    )
+    absurd = [row[0] for row in connection.all(f"SELECT job.id {_RUNNING} WHERE job.at_ms > ?", (latest,))]
     # After a step back the rows that were due come first among those that seem delayed; a few per kind are enough to
     # notice, and a million honestly delayed ones are not walked.
     shifted = [
         kind
-        for kind in _ready_kinds(connection)
+        for kind in _kinds(connection)
         if any(
             max(made, started or 0) > now_ms + CLOCK_SLACK_MS
             for made, started in connection.all(
                 """
                 SELECT created_at_ms, started_at_ms
                   FROM mem_tree_jobs
-                 WHERE status = 'ready' AND kind = ? AND available_at_ms > ?
-                 ORDER BY available_at_ms, id
+                 WHERE kind = ? AND phase = 2 AND at_ms > ?
+                 ORDER BY at_ms, id
                  LIMIT 8
                 """,
                 (kind, now_ms),
             )
         )
     ]
-    if absurd is None and not shifted:
+    if not absurd and not shifted:
         return 0
     mended = 0
     with connection.write():
-        mended += connection.run(
-            "UPDATE mem_tree_jobs SET locked_until_ms = ? WHERE status = 'running' AND locked_until_ms > ?",
-            (now_ms + lease_ms, latest),
-        )
+        for job_id in absurd:
+            mended += connection.run(
+                """
+                UPDATE mem_tree_jobs
+                   SET locked_until_ms = ?
+                 WHERE id = ?
+                   AND status = 'running'
+                   AND locked_until_ms > ?
+                """,
+                (now_ms + lease_ms, job_id, latest),
+            )
         for kind in shifted:
             mended += connection.run(
                 """
@@ -292,9 +289,9 @@ def mend_clock(connection: Connection, now_ms: int, *, lease_ms: int = DEFAULT_L
                          ?1 + max(available_at_ms - max(created_at_ms, coalesce(started_at_ms, 0)), 0),
                        created_at_ms = min(created_at_ms, ?1),
                        started_at_ms = min(started_at_ms, ?1)
-                 WHERE status = 'ready'
-                   AND kind = ?2
-                   AND available_at_ms > ?1
+                 WHERE kind = ?2
+                   AND phase = 2
+                   AND at_ms > ?1
                    AND max(created_at_ms, coalesce(started_at_ms, 0)) > ?3
                 """,
                 (now_ms, kind, now_ms + CLOCK_SLACK_MS),

@@ -58,7 +58,12 @@ def requeue_failed(connection: Connection, now_ms: int, *, reasons: Sequence[str
     ``reasons`` names typed codes whose cause was mended (a key, credit, a model: openhuman 3091); ``None`` means all.
     """
     rows = connection.all(
-        "SELECT id, failure_reason FROM mem_tree_jobs WHERE status = 'failed' ORDER BY id DESC",
+        """
+        SELECT job.id, job.failure_reason
+          FROM mem_tree_job_kinds AS kinds
+         CROSS JOIN mem_tree_jobs AS job ON job.kind = kinds.kind AND job.phase = 3
+         ORDER BY job.id DESC
+        """
     )
     return _requeue(connection, [row[0] for row in rows if reasons is None or row[1] in reasons], now_ms, healed=False)
 
@@ -107,11 +112,12 @@ def retry(connection: Connection, job_id: int, now_ms: int) -> bool:
 def _transient(connection: Connection, rested_at_ms: int | None) -> list[int]:
     rows = connection.all(
         """
-        SELECT id, heals, completed_at_ms
-          FROM mem_tree_jobs
-         WHERE status = 'failed'
-           AND (failure_class IS NULL OR failure_class = 'transient')
-         ORDER BY id DESC
+        SELECT job.id, job.heals, job.completed_at_ms
+          FROM mem_tree_job_kinds AS kinds
+         CROSS JOIN mem_tree_jobs AS job ON job.kind = kinds.kind AND job.phase = 3
+         WHERE job.failure_class IS NULL
+            OR job.failure_class = 'transient'
+         ORDER BY job.id DESC
         """
     )
     return [

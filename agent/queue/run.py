@@ -17,7 +17,7 @@ from agent.errors import AgentFault, JobFailure, LeaseLost
 from agent.queue.claim import Allowed, Claim, claim_jobs, due_llm, next_due_ms
 from agent.queue.enqueue import enqueue_many_tx
 from agent.queue.registry import JobContext, Registry
-from agent.queue.settle import Result, settle_many
+from agent.queue.settle import Result, settle_and_claim
 from agent.queue.types import DEFAULT_LOCK_DURATION_MS, Job, NewJob
 
 if TYPE_CHECKING:
@@ -122,29 +122,65 @@ def run_once(
     database only; a handler's error is settled into its row.
     """
     claim = Claim(registry, worker_id, lease_ms, allowed)
-    return _run(connection, claim, context, now_ms, permit) > 0
+    return _run(connection, claim, context, now_ms=now_ms, permit=permit, limit=1) > 0
 
 
-def _run(connection: Connection, claim: Claim, context: JobContext, now_ms: int | None, permit: Permit | None) -> int:
-    now = context.clock.now_ms() if now_ms is None else now_ms
-    with ExitStack() as held:
-        if permit is not None:
-            wanted = due_llm(connection, registry=claim.registry, now_ms=now, allowed=claim.allowed)
-            given = permit() if wanted else None
-            if given is not None:
-                held.enter_context(given)
-            claim = replace(claim, with_permit=given is not None)
-        jobs = claim_jobs(connection, claim, now)
-        if not jobs:
-            return 0
-        if not claim.registry[jobs[0].kind].llm_bound:
-            held.close()
-        try:
-            results = handle_jobs(context, claim.registry, jobs)
-        except LeaseLost:
-            return len(jobs)
-    settle_many(connection, results, context.clock.now_ms() if now_ms is None else now_ms)
-    return len(jobs)
+def run_due(
+    connection: Connection,
+    registry: Registry,
+    context: JobContext,
+    *,
+    worker_id: str = LOCAL_WORKER,
+    permit: Permit | None = None,
+    allowed: Allowed | None = None,
+    lease_ms: int = DEFAULT_LOCK_DURATION_MS,
+    limit: int | None = None,
+) -> int:
+    """Run what is due until nothing is, ``limit`` jobs or a little more at most, and return how many were run.
+
+    Like ``run_once`` over and over, with each settling and the next claim in one transaction where it needs no permit.
+    """
+    claim = Claim(registry, worker_id, lease_ms, allowed)
+    return _run(connection, claim, context, now_ms=None, permit=permit, limit=limit)
+
+
+def _run(
+    connection: Connection,
+    claim: Claim,
+    context: JobContext,
+    *,
+    now_ms: int | None,
+    permit: Permit | None,
+    limit: int | None,
+) -> int:
+    registry, clock = claim.registry, context.clock
+    without = claim if permit is None else replace(claim, with_permit=False)
+    jobs: list[Job] = []
+    total = 0
+    while limit is None or total < limit or jobs:
+        with ExitStack() as held:
+            if not jobs:
+                now = clock.now_ms() if now_ms is None else now_ms
+                given = None
+                if permit is not None and due_llm(connection, registry=registry, now_ms=now, allowed=claim.allowed):
+                    given = permit()
+                if given is not None:
+                    held.enter_context(given)
+                jobs = claim_jobs(connection, claim if given is not None else without, now)
+                if not jobs:
+                    break
+                if not registry[jobs[0].kind].llm_bound:
+                    held.close()
+            total += len(jobs)
+            try:
+                results = handle_jobs(context, registry, jobs)
+            except LeaseLost:
+                jobs = []
+                continue
+        following = without if limit is None or total < limit else None
+        now = clock.now_ms() if now_ms is None else now_ms
+        _, jobs = settle_and_claim(connection, results, now, following)
+    return total
 
 
 def drain_until_idle(
@@ -170,12 +206,9 @@ def drain_until_idle(
     end = clock.now_ms() + horizon_ms
     total = 0
     while True:
-        ran = _run(connection, claim, inner, None, permit)
-        total += ran
+        total += _run(connection, claim, inner, now_ms=None, permit=permit, limit=limit - total + 1)
         if total > limit:
             raise AgentFault("the queue does not come to rest", f"{total} jobs were run, and more are ready")
-        if ran:
-            continue
         due_ms = next_due_ms(connection, registry)
         if due_ms is not None and clock.now_ms() < due_ms <= end:
             clock.move_to(due_ms)

@@ -63,7 +63,7 @@ def find_missing(connection: Connection, spec: JobSpec, intent: Intent, now_ms: 
     bound = intent.sweep.batch
     # A sweep bounds its own query by the limit; parked keys come up in it each time and must not crowd out the rest.
     parked = connection.value(
-        "SELECT count(*) FROM mem_tree_jobs WHERE status IN ('failed', 'cancelled') AND kind = ?", (str(spec.kind),)
+        "SELECT count(*) FROM mem_tree_jobs WHERE kind = ? AND phase IN (3, 4)", (str(spec.kind),)
     )
     missing: list[NewJob] = []
     for job in spec.sweep(SweepContext(connection, intent, now_ms, bound + parked)):
