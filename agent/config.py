@@ -213,10 +213,10 @@ def _last_good(paths: Paths, stamp: tuple[int, int, int], problem: str, environ:
     return Loaded(parse_intent(text, environ), stamp, problem)
 
 
-def stamp_of(path: Path) -> tuple[int, int, int]:
+def stamp_of(path: Path | str) -> tuple[int, int, int]:
     """Return what changes when the file does: inode, size, time of change (ns); zeros where it is missing."""
     try:
-        found = path.stat()
+        found = os.stat(path)
     except OSError:
         return (0, 0, 0)
     return (found.st_ino, found.st_size, found.st_mtime_ns)
@@ -227,12 +227,13 @@ class IntentWatcher:
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
+        self._file = str(paths.config_file)  # looked at before every job: building the path costs more than the look
         self._loaded = load_intent(paths)
 
     @property
     def current(self) -> Intent:
         """The intent, read again if the file changed. Never raises: a broken file leaves the last one in force."""
-        stamp = stamp_of(self._paths.config_file)
+        stamp = stamp_of(self._file)
         if stamp != self._loaded.stamp:
             try:
                 self._loaded = load_intent(self._paths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agent.db.state import get_state
@@ -27,6 +28,10 @@ class Capacity:
         """Return whether a job of this kind may start now. Reads the database ten times a second at most."""
         del kind  # a pause holds for all of them
         return self.paused_until_ms is None
+
+    def limits(self) -> Callable[[str], bool] | None:
+        """Return ``allowed``, or ``None`` where nothing is limited now: the usual case costs a busy worker one look."""
+        return None if self.paused_until_ms is None else self.allowed
 
     @property
     def paused_until_ms(self) -> int | None:

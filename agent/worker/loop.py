@@ -166,14 +166,14 @@ class Loop:
         return gate
 
     def _is_llm_due(self, now_ms: int) -> bool:
-        return due_llm(self._connection, registry=self.context.registry, now_ms=now_ms, allowed=self.capacity.allowed)
+        return due_llm(self._connection, registry=self.context.registry, now_ms=now_ms, allowed=self.capacity.limits())
 
     def _claim_of(self, intent: Intent, *, with_permit: bool) -> Claim:
         return Claim(
             registry=self.context.registry,
             worker_id=self.worker_id,
             lease_ms=self.context.heartbeat.lease_ms,
-            allowed=self.capacity.allowed,
+            allowed=self.capacity.limits(),
             with_permit=with_permit,
             batch=intent.queue.extract_batch,
         )
