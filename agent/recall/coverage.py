@@ -39,19 +39,21 @@ SELECT EXISTS (
 )
 """
 
-# A source that was never looked at to the end; a later look of a known one hides nothing.
+# A source that was never looked at to the end; a later look of a known one hides nothing. The range of keys is what the
+# index of waiting rows is asked by, however many others there are.
 _SOURCE_WAITING = """
 SELECT EXISTS (
   SELECT 1
     FROM mem_tree_jobs AS j
-   WHERE j.kind = 'sync_source'
+   WHERE j.dedupe_key >= 'sync:'
+     AND j.dedupe_key < 'sync;'
      AND j.status IN ('ready', 'running')
      AND (?1 IS NULL OR j.dedupe_key = 'sync:' || ?1)
      AND NOT EXISTS (
        SELECT 1
          FROM mem_tree_sources AS s
-        WHERE s.last_sync_ms IS NOT NULL
-          AND j.dedupe_key = 'sync:' || s.source_id
+        WHERE s.source_id = substr(j.dedupe_key, 6)
+          AND s.last_sync_ms IS NOT NULL
      )
 )
 """

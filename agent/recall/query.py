@@ -22,6 +22,7 @@ MAX_TERMS = 64  # of a pasted page only so many words are looked up
 # (SciFact: 0.685 with all, 0.682 at a fifth, 0.675 at a tenth); below the floor no query is slow.
 COMMON_SHARE = 0.2
 COMMON_FLOOR = 10_000
+FEWEST_TERMS = 2
 
 _STOP = (
     "a about all also am an and any are as at be because been being but by can could d did do does doing "
@@ -45,7 +46,12 @@ class Query:
 
     def expression(self) -> str:
         """Return the terms as an FTS5 expression; empty where there are none."""
-        return " OR ".join(f'"{term}"' for term in self.terms)
+        return " OR ".join(f'"{term}"*' if _is_lone_cjk(term) else f'"{term}"' for term in self.terms)
+
+
+def _is_lone_cjk(term: str) -> bool:
+    # The index holds pairs: one character finds those that begin with it.
+    return len(term) == 1 and index_text(term) != term
 
 
 @lru_cache(maxsize=1)
@@ -67,24 +73,27 @@ def parse_query(text: str) -> Query:
 
 
 def without_common_terms(connection: Connection, query: Query, nodes: int) -> Query:
-    """Return the query without terms that a fifth of a large memory contains, unless nothing remains."""
+    """Return the query without terms that a fifth of a large memory contains; its two rarest always stay."""
     ceiling = max(COMMON_FLOOR, nodes * COMMON_SHARE)
-    if nodes <= ceiling or len(query.terms) < 2:
+    if nodes <= ceiling or len(query.terms) <= FEWEST_TERMS:
         return query
     # A table of this connection alone; it only reads the index's own list of terms.
     connection.run(
         "CREATE VIRTUAL TABLE IF NOT EXISTS temp.mem_tree_terms USING fts5vocab ('main', 'mem_tree_text', 'row')"
     )
-    kept = []
-    for term in query.terms:
-        stems = stem_words(connection, term)
-        # Digits that belong together are a phrase, far rarer than its parts.
-        if len(stems) == 1:
-            found = connection.value("SELECT doc FROM temp.mem_tree_terms WHERE term = ?", (stems[0],))
-            if found is not None and found > ceiling:
-                continue
-        kept.append(term)
-    return Query(query.text, tuple(kept)) if kept else query
+    counts = {term: _nodes_with(connection, term) for term in query.terms}
+    kept = {term for term in query.terms if counts[term] <= ceiling}
+    if len(kept) < FEWEST_TERMS:
+        kept = set(sorted(query.terms, key=lambda term: (counts[term], term))[:FEWEST_TERMS])
+    return Query(query.text, tuple(term for term in query.terms if term in kept))
+
+
+def _nodes_with(connection: Connection, term: str) -> int:
+    stems = stem_words(connection, term)
+    if len(stems) != 1:
+        return 0  # digits that belong together are a phrase, far rarer than its parts
+    found = connection.value("SELECT doc FROM temp.mem_tree_terms WHERE term = ?", (stems[0],))
+    return int(found or 0)
 
 
 def stem_words(connection: Connection, text: str) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -217,12 +216,9 @@ def _both_sides(
         return _ranks(best_texts(connection, query, filters, take)), {}
     from agent.recall.vectors import nearest
 
-    # Both let go of the interpreter, so they take as long as the slower one.
-    with ThreadPoolExecutor(1, "sapwood-recall") as pool:
-        scoring = pool.submit(meaning.index.similarities, meaning.vector)
-        words = best_texts(connection, query, filters, take)
-        similarities = scoring.result()
-    return _ranks(words), _ranks(nearest(connection, meaning.index, similarities, filters, take))
+    words = best_texts(connection, query, filters, take)
+    near = nearest(connection, meaning.index, meaning.index.similarities(meaning.vector), filters, take)
+    return _ranks(words), _ranks(near)
 
 
 def _ranks(scored: Scored) -> dict[int, int]:

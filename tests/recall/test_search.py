@@ -12,6 +12,7 @@ from agent.db import Connection
 from agent.db.nodes import remove_chunk
 from agent.errors import JobFailure, UsageFault
 from agent.models.protocol import Profile
+from agent.recall import coverage
 from agent.recall.search import search
 from tests.recall.conftest import BASE_MS, HashEmbedder, Memory
 
@@ -58,6 +59,12 @@ def test_a_run_of_cjk_is_found_by_two_of_its_characters(memory: Memory, found: F
     wanted = memory.chunk("私は東京都に住んでいます。")
     memory.chunk("大阪で会いましょう。", item_key="other.md")
     assert found(query) == [wanted]
+
+
+def test_one_character_of_cjk_finds_the_runs_that_go_on_after_it(memory: Memory, found: Found) -> None:
+    wanted = memory.chunk("私は東京都に住んでいます。")
+    alone = memory.chunk("東", item_key="other.md")
+    assert set(found("東")) == {wanted, alone}
 
 
 def test_words_are_found_by_their_stem_and_without_their_accents(memory: Memory, found: Found) -> None:
@@ -339,6 +346,17 @@ def test_vectors_of_another_model_make_it_partial_and_blind_nothing(
 def test_a_dropped_chunk_needs_no_vector(memory: Memory, connection: Connection, profile: Profile) -> None:
     memory.chunk("boiler", lifecycle="dropped")
     assert _searched(connection, profile) == "full"
+
+
+def test_coverage_asks_indexes_alone(connection: Connection) -> None:
+    statements = [getattr(coverage, name) for name in dir(coverage) if name.startswith("_") and name.isupper()]
+    assert len(statements) == 6
+    for statement in statements:
+        plan = connection.all(f"EXPLAIN QUERY PLAN {statement}", (None, 1) if "?2" in statement else (None,))
+        steps = [detail for *_, detail in plan]
+        assert [step for step in steps if step.startswith("SCAN") and "USING" not in step and "hop" not in step] == [
+            step for step in steps if step in ("SCAN CONSTANT ROW",)
+        ], steps
 
 
 def test_a_search_inside_a_callers_transaction_works(memory: Memory, connection: Connection, profile: Profile) -> None:
