@@ -61,14 +61,47 @@ def remove_summary(connection: Connection, summary_id: str) -> bool:
     return True
 
 
-def detach_node(connection: Connection, node_id: str) -> None:
-    """Take a node out of every level of every tree and mark the summaries above it stale."""
+def detach_node(connection: Connection, node_id: str, tree_seq: int | None = None) -> None:
+    """Take a node out of every level of every tree (or of one) and mark the summaries above it stale.
+
+    A node that stood alone in its group has no summary above it; there its neighbour before it is marked, whose group
+    may end elsewhere now that another node follows.
+    """
+    for alone_in, level, sort_key in connection.all(
+        """
+        SELECT tree_seq, level, sort_key
+          FROM mem_tree_edges
+         WHERE node_id = ?1 AND parent_id = ?1 AND (?2 IS NULL OR tree_seq = ?2)
+        """,
+        (node_id, tree_seq),
+    ):
+        connection.run(
+            """
+            UPDATE mem_tree_summaries SET stale = 1
+             WHERE summary_id = (
+               SELECT parent_id
+                 FROM mem_tree_edges
+                WHERE tree_seq = ? AND level = ? AND sort_key < ?
+                ORDER BY sort_key DESC
+                LIMIT 1
+             )
+            """,
+            (alone_in, level, sort_key),
+        )
     connection.run(
         """
         UPDATE mem_tree_summaries SET stale = 1
-         WHERE summary_id IN (SELECT parent_id FROM mem_tree_edges WHERE node_id = ? AND parent_id <> '')
+         WHERE summary_id IN (
+           SELECT parent_id
+             FROM mem_tree_edges
+            WHERE node_id = ?1 AND parent_id NOT IN ('', ?1) AND (?2 IS NULL OR tree_seq = ?2)
+         )
         """,
-        (node_id,),
+        (node_id, tree_seq),
     )
-    connection.run("DELETE FROM mem_tree_edges WHERE node_id = ?", (node_id,))
-    connection.run("DELETE FROM mem_tree_buffers WHERE node_id = ?", (node_id,))
+    connection.run(
+        "DELETE FROM mem_tree_edges WHERE node_id = ?1 AND (?2 IS NULL OR tree_seq = ?2)", (node_id, tree_seq)
+    )
+    connection.run(
+        "DELETE FROM mem_tree_buffers WHERE node_id = ?1 AND (?2 IS NULL OR tree_seq = ?2)", (node_id, tree_seq)
+    )

@@ -1,0 +1,166 @@
+"""From the children of a group to the text above them: what a summariser is asked, and what needs none.
+
+A summary's text depends on its children alone, whole bodies and never previews, so the same children give the same
+text whenever and wherever it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.models.protocol import SummaryInput, SummaryRequest, SummaryText, budget_tokens
+from agent.states import NodeKind
+from agent.tokens import count_tokens
+
+if TYPE_CHECKING:
+    from agent.db import Connection
+    from agent.models.protocol import Summariser
+    from agent.tree.store import NodeRow
+
+BETWEEN = "\n\n"
+"""What stands between the children of a group that passes through."""
+
+FROM_TO = " … "
+
+
+@dataclass(frozen=True)
+class Child:
+    """One child with all that the summary above it is made from. Times are UTC ms; ``leaves`` counts chunks."""
+
+    input: SummaryInput
+    leaves: int
+    first_time_ms: int | None
+    last_time_ms: int | None
+
+
+@dataclass(frozen=True)
+class NewSummary:
+    """A summary that was made and is not stored yet. ``level`` is the one it stands on."""
+
+    summary_id: str
+    shape_id: str
+    level: int
+    title: str | None
+    text: str
+    tokens: int
+    leaves: int
+    first_time_ms: int | None
+    last_time_ms: int | None
+    signature: str
+    degraded: bool
+
+
+def load_child(connection: Connection, node_kind: str, node_id: str) -> Child | None:
+    """Return a chunk or a summary as a child; ``None`` where it is gone by now."""
+    if node_kind == NodeKind.LEAF:
+        row = connection.one(
+            """
+            SELECT text, tokens, title, heading_path, author, time_ms
+              FROM mem_tree_chunks
+             WHERE chunk_id = ?
+            """,
+            (node_id,),
+        )
+        if row is None:
+            return None
+        text, tokens, title, heading_path, author, time_ms = row
+        return Child(SummaryInput(node_id, text, tokens, title, heading_path, author, time_ms), 1, time_ms, time_ms)
+    row = connection.one(
+        """
+        SELECT text, tokens, title, leaves, first_time_ms, last_time_ms
+          FROM mem_tree_summaries
+         WHERE summary_id = ?
+        """,
+        (node_id,),
+    )
+    if row is None:
+        return None
+    text, tokens, title, leaves, first_ms, last_ms = row
+    asked = SummaryInput(node_id, text, tokens, title, time_ms=first_ms, last_time_ms=last_ms)
+    return Child(asked, leaves, first_ms, last_ms)
+
+
+def load_children(connection: Connection, rows: Sequence[NodeRow]) -> list[Child] | None:
+    """Return the children of a group in order; ``None`` where one is gone by now."""
+    found = []
+    for row in rows:
+        child = load_child(connection, row.node_kind, row.node_id)
+        if child is None:
+            return None
+        found.append(child)
+    return found
+
+
+def as_child(made: NewSummary) -> Child:
+    """Return a summary that is not stored yet as a child of the next one."""
+    asked = SummaryInput(
+        made.summary_id,
+        made.text,
+        made.tokens,
+        made.title,
+        time_ms=made.first_time_ms,
+        last_time_ms=made.last_time_ms,
+    )
+    return Child(asked, made.leaves, made.first_time_ms, made.last_time_ms)
+
+
+def build_request(children: Sequence[Child], level: int, tree_kind: str) -> SummaryRequest:
+    """Return what a summariser is asked for a summary that is to stand on ``level``."""
+    inputs = tuple(child.input for child in children)
+    return SummaryRequest(inputs, level, tree_kind, budget_tokens(sum(asked.tokens for asked in inputs)))
+
+
+def passes_through(request: SummaryRequest) -> bool:
+    """Return whether the input is no longer than its summary may be: it stands as it is, no summariser is asked."""
+    return sum(asked.tokens for asked in request.children) <= request.budget_tokens
+
+
+def as_it_is(request: SummaryRequest) -> SummaryText:
+    """Return the children's texts in order, unchanged."""
+    text = BETWEEN.join(asked.text for asked in request.children)
+    return SummaryText(text, group_title(request.children), count_tokens(text))
+
+
+def group_title(children: Sequence[SummaryInput]) -> str | None:
+    """Return the one title that the children share, else from the first to the last; ``None`` if none has one."""
+    titles = [asked.title for asked in children if asked.title]
+    if not titles:
+        return None
+    first = titles[0].split(FROM_TO)[0]
+    last = titles[-1].split(FROM_TO)[-1]
+    return first if first == last else f"{first}{FROM_TO}{last}"
+
+
+def calls_model(summariser: Summariser) -> bool:
+    """Return whether this summariser blocks on a model: at most one such call is made in one run of a handler."""
+    return bool(getattr(summariser, "calls_model", False))
+
+
+def make_summary(
+    summariser: Summariser,
+    request: SummaryRequest,
+    children: Sequence[Child],
+    *,
+    summary_id: str,
+    shape_id: str,
+    signature: str,
+) -> NewSummary:
+    """Return the summary of a group. May block on a model, once; raises what the summariser raises."""
+    said = as_it_is(request) if passes_through(request) else summariser.summarise(request)
+    firsts = [child.first_time_ms for child in children if child.first_time_ms is not None]
+    lasts = [child.last_time_ms for child in children if child.last_time_ms is not None]
+    return NewSummary(
+        summary_id,
+        shape_id,
+        request.level,
+        said.title or group_title(request.children),
+        said.text,
+        said.tokens,
+        sum(child.leaves for child in children),
+        min(firsts) if firsts else None,
+        max(lasts) if lasts else None,
+        signature,
+        said.degraded,
+    )
