@@ -1,0 +1,1 @@
+"""The words and forms that the built-in rules know, one module per kind of thing."""
