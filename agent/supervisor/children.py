@@ -97,7 +97,7 @@ def judge(child: Child, exit_code: int | None, handled_a_job: bool) -> Death:
         # The row that ran past its limit answers for it and is parked at three; the slot is to blame only without one.
         return Death(child, exit_code, Exit.FRESH if handled_a_job else Exit.FAILURE, counts_as_crash=True)
     if exit_code == EXIT_CORRUPT:
-        return Death(child, exit_code, Exit.ORDERED, counts_as_crash=False, corrupt=True)
+        return Death(child, exit_code, Exit.FAILURE, counts_as_crash=False, corrupt=True)
     if child.ended_for is not None:
         return Death(child, exit_code, child.ended_for, counts_as_crash=False)
     if exit_code == EXIT_RECYCLE:

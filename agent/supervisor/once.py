@@ -9,6 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from agent.queue.counts import count_jobs
+from agent.queue.enqueue import enqueue_many_tx
+from agent.queue.wake import wake_workers
+from agent.supervisor.result import Ended, FinishedHook, IdleHook, SupervisorArgs, SupervisorResult, failed, unfinished
+from agent.system.entry import find
+
+if TYPE_CHECKING:
+    from agent.config import IntentWatcher
+    from agent.db import Connection
+    from agent.queue.registry import Registry
+    from agent.queue.types import NewJob
+    from agent.supervisor.looking import QueueLook
+    from agent.supervisor.storage import Storage
+    from agent.supervisor.tick import Housekeeping
+    from agent.supervisor.workforce import Workforce
 
 PATIENCE_MS = 10 * 60 * 1000
 SAME_ROUNDS = 5
@@ -71,3 +88,61 @@ class OnceGuard:
             self.reason = f"the same {len(key)} jobs are asked for again and again: {key[0]}"
             return True
         return False
+
+
+class OnceRun:
+    """The part of the loop that only ``--once`` has: in a quiet moment it looks for what is left."""
+
+    def __init__(
+        self,
+        args: SupervisorArgs,
+        registry: Registry,
+        housekeeping: Housekeeping,
+        storage: Storage,
+        workforce: Workforce,
+        watcher: IntentWatcher,
+    ) -> None:
+        self._registry = registry
+        self._housekeeping = housekeeping
+        self._storage = storage
+        self._workforce = workforce
+        self._watcher = watcher
+        self._guard = OnceGuard()
+        self._idle_hook: IdleHook | None = find(args.idle_hook) if args.idle_hook else None
+        self._finished_hook: FinishedHook | None = find(args.finished_hook) if args.finished_hook else None
+
+    def turn(self, look: QueueLook, now: float, wall_ms: int) -> SupervisorResult | None:
+        """Return how it ends, or ``None`` while there is something to wait for."""
+        if len(self._workforce.given_up) >= self._workforce.maximum:
+            return failed(f"the workers end again and again: {self._workforce.last_failure}")
+        if self._workforce.fallen:
+            return None
+        quiet = Quiet(look.running, look.next_due_ms, look.paused_until_ms)
+        step = self._guard.judge(quiet, wall_ms, anyone_busy=self._workforce.is_busy)
+        if step is Step.GIVE_UP:
+            return unfinished(self._guard.reason)
+        if step is Step.WAIT:
+            return None
+        return self._storage.attempt("looking for what is left", lambda it: self._search(it, quiet, wall_ms), now)
+
+    def _search(self, connection: Connection, quiet: Quiet, wall_ms: int) -> SupervisorResult | None:
+        """Look for work that no row asks for: by the sweeps, then in open tails; return the end where there is none."""
+        if self._housekeeping.sweep_now(connection, self._watcher.current, wall_ms):
+            return None
+        jobs = list(self._idle_hook(connection, wall_ms)) if self._idle_hook is not None else []
+        if self._guard.is_stuck([job.dedupe_key or job.payload_json for job in jobs]):
+            return unfinished(self._guard.reason)
+        if jobs and self._enqueue(connection, jobs, wall_ms):
+            return None
+        left = list(self._finished_hook(connection)) if self._finished_hook is not None else []
+        reason = self._guard.verdict(quiet, wall_ms, left)
+        if reason:
+            return unfinished(reason)
+        return SupervisorResult(Ended.FINISHED, failed_jobs=count_jobs(connection, wall_ms).failed)
+
+    def _enqueue(self, connection: Connection, jobs: Sequence[NewJob], wall_ms: int) -> int:
+        with connection.write():
+            inserted = enqueue_many_tx(connection, jobs, wall_ms, registry=self._registry)
+        if inserted:
+            wake_workers(connection)
+        return inserted

@@ -73,3 +73,13 @@ class SupervisorResult:
     def exit_code(self) -> int:
         """What the command ends with: 0 done, 1 not done."""
         return 1 if self.ended in (Ended.UNFINISHED, Ended.FAILED) else 0
+
+
+def failed(reason: str) -> SupervisorResult:
+    """Return the end of an agent that cannot work."""
+    return SupervisorResult(Ended.FAILED, reason)
+
+
+def unfinished(reason: str) -> SupervisorResult:
+    """Return the end of a ``--once`` that left something undone."""
+    return SupervisorResult(Ended.UNFINISHED, reason)

@@ -73,7 +73,7 @@ class Storage:
 
         After a fault nothing is attempted until its pause is over. Errors that are not the database's are raised.
         """
-        if self.connection is None or now < self.retry_at:
+        if self.connection is None or self.is_corrupt or now < self.retry_at:
             return None
         try:
             result = work(self.connection)
@@ -134,6 +134,7 @@ class Storage:
             )
             _log.critical("the memory file is damaged: %s", verdict)
         else:
+            self.retry_at, self._episode, self.problem = 0.0, None, None
             _log.warning("a process met a damaged page, but the whole file reads well: going on")
         return self.is_corrupt
 

@@ -8,43 +8,37 @@ four seconds. What is decided is decided in modules without processes and clocks
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
-from agent.clock import SYSTEM_CLOCK, Clock, iso
+from agent.clock import Clock
 from agent.config import Intent, IntentWatcher
-from agent.errors import AgentFault, AgentNotRunning, ConfigBroken
 from agent.ids import random_id
 from agent.queue.claim import due_llm
-from agent.queue.counts import count_jobs
-from agent.queue.enqueue import enqueue_many_tx
 from agent.queue.handling import remove_handling
-from agent.queue.recovery import reclaim_worker, release_running_locks
+from agent.queue.recovery import reclaim_worker
 from agent.queue.registry import Registry
 from agent.queue.wake import WakeSocket, register_worker, unregister_workers, wake_workers
-from agent.states import AgentState
 from agent.supervisor.children import Children, Death
-from agent.supervisor.control import ControlServer, SingleInstance, call
+from agent.supervisor.control import ControlServer
+from agent.supervisor.ending import end_children, release_all
 from agent.supervisor.leftovers import Leftovers, clear_workers_dir
 from agent.supervisor.looking import QueueLook, look_at_queue
 from agent.supervisor.nudge import Nudge, StopSignals
-from agent.supervisor.once import OnceGuard, Quiet, Step
-from agent.supervisor.result import Ended, GateHook, PermitsHook, SupervisorArgs, SupervisorResult
+from agent.supervisor.once import OnceRun
+from agent.supervisor.result import Ended, GateHook, PermitsHook, SupervisorArgs, SupervisorResult, failed
 from agent.supervisor.sleepgap import GAP_SECONDS, SleepGap
-from agent.supervisor.stopping import Force, StopBudget
+from agent.supervisor.slots import Exit
+from agent.supervisor.status import Facts, state_of
+from agent.supervisor.stopping import StopBudget
 from agent.supervisor.storage import Storage
 from agent.supervisor.tick import Housekeeping, TickReport, shrink_wal
 from agent.supervisor.workforce import Workforce
 from agent.system.entry import find
-from agent.system.streams import ensure_streams
 
 if TYPE_CHECKING:
     from agent.db import Connection
-    from agent.queue.types import NewJob
 
-HAND_OVER_PATIENCE_S = 5.0
 GROW_AFTER_S = 0.2
 """Rows must be left over for so long before another worker is started: most bursts are gone by then."""
 BUSY_LOOK_S = 0.25
@@ -52,51 +46,10 @@ ONCE_LOOK_S = 0.05
 RECLAIM_AGAIN_S = 0.1
 LEFTOVERS_PATIENCE_S = 3.0
 SHRINK_AFTER_S = 3.0
+SHORTEST_WAIT_S = 0.005
 LONGEST_WAIT_S = 60.0
 
 _log = logging.getLogger("sapwood.supervisor")
-
-
-def supervise(args: SupervisorArgs, *, clock: Clock = SYSTEM_CLOCK) -> SupervisorResult:
-    """Run the agent until it is told to stop, or with ``once`` until everything is done; blocks meanwhile.
-
-    Main thread only (``AgentFault``). Where another supervisor has the data directory, tells it and returns
-    ``HANDED_OVER``. A database that cannot be opened is not an error here: the control channel answers and says why.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        raise AgentFault("the supervisor runs in the main thread only", threading.current_thread().name)
-    ensure_streams()
-    args.paths.make()
-    instance = SingleInstance(args.paths)
-    refused = _take_over_or_hand_over(args, instance)
-    if refused is not None:
-        return refused
-    try:
-        watcher = IntentWatcher(args.paths)
-    except ConfigBroken as error:
-        instance.release()
-        return SupervisorResult(Ended.FAILED, f"{error}; {error.hint}")
-    try:
-        return Supervisor(args, watcher, clock).run()
-    finally:
-        instance.release()
-
-
-def _take_over_or_hand_over(args: SupervisorArgs, instance: SingleInstance) -> SupervisorResult | None:
-    end = time.monotonic() + HAND_OVER_PATIENCE_S
-    while not instance.acquire():
-        try:
-            call(args.paths, "open", timeout=2.0)
-            return SupervisorResult(Ended.HANDED_OVER, "the agent is already running")
-        except AgentNotRunning:
-            # It is just coming up, or just going: one of the two ends within moments.
-            problem = "another process holds the agent's lock and does not answer"
-        except AgentFault as error:
-            problem = str(error)
-        if time.monotonic() >= end:
-            return SupervisorResult(Ended.FAILED, problem)
-        time.sleep(0.1)
-    return None
 
 
 class Supervisor:
@@ -126,7 +79,11 @@ class Supervisor:
             renewal_seconds=self._intent.queue.lease_seconds / 3,
             catch_up_seconds=self._intent.supervisor.wake_grace_seconds,
         )
-        self._guard = OnceGuard()
+        self._once = (
+            OnceRun(args, self._registry, self._housekeeping, self._storage, self._workforce, watcher)
+            if args.once
+            else None
+        )
         self._leftovers: Leftovers | None = None
         self._leftovers_until = 0.0
         self._is_prepared = False
@@ -216,13 +173,13 @@ class Supervisor:
     def _turn(self, now: float, wall_ms: int) -> SupervisorResult | None:
         self._intent = self._watcher.current
         if not self._storage.open(now):
-            return _failed(self._storage.problem or "") if self._args.once else None
-        if not self._is_prepared and not self._prepare(now, wall_ms):
-            return None
+            return failed(self._storage.problem or "") if self._args.once else None
         self._workforce.look(now, wall_ms)
         self._give_back(now, wall_ms)
         if self._storage.is_corrupt:
             return self._look_into_damage(now)
+        if not self._is_prepared and not self._prepare(now, wall_ms):
+            return None
         look = self._storage.attempt("looking at the queue", lambda it: self._look_at_queue(it, wall_ms), now)
         if look is not None:
             self._look = look
@@ -230,8 +187,8 @@ class Supervisor:
         self._tick_if_due(now, wall_ms)
         self._staff(now)
         self._watch_gate(now, wall_ms)
-        if self._args.once and look is not None and self._ticked_at is not None:
-            return self._finish_once(now, wall_ms)
+        if self._once is not None and look is not None and self._ticked_at is not None:
+            return self._once.turn(self._look, now, wall_ms)
         return None
 
     def _prepare(self, now: float, wall_ms: int) -> bool:
@@ -286,6 +243,8 @@ class Supervisor:
     def _tick_if_due(self, now: float, wall_ms: int) -> None:
         if now < self._next_tick_at(now):
             return
+        if self._reload_asked:
+            self._housekeeping.ask_all_sources()
         self._ticked_at, self._reload_asked = now, False
 
         def tick(connection: Connection) -> TickReport:
@@ -357,69 +316,49 @@ class Supervisor:
     def _look_into_damage(self, now: float) -> SupervisorResult | None:
         """A damaged page was met: nobody works until the whole file was looked at. Nothing is changed."""
         if self._is_damaged:
-            return _failed(self._storage.problem or "") if self._args.once else None
-        self._workforce.use_force(Force.ASKED, now)
+            return failed(self._storage.problem or "") if self._args.once else None
+        for child in self._workforce.children:
+            child.tell_to_stop(Exit.FRESH, now)
         if len(self._workforce.children):
             return None
         verdict = self._storage.confirm_corruption(lambda: self._stop_began_at() is not None)
         self._is_damaged = verdict is True
         return None
 
-    def _finish_once(self, now: float, wall_ms: int) -> SupervisorResult | None:
-        if len(self._workforce.given_up) >= self._workforce.maximum:
-            return _failed(f"the workers end again and again: {self._workforce.last_failure}")
-        if self._workforce.fallen or now < self._storage.retry_at:
-            return None
-        quiet = Quiet(self._look.running, self._look.next_due_ms, self._look.paused_until_ms)
-        step = self._guard.judge(quiet, wall_ms, anyone_busy=self._workforce.is_busy)
-        if step is Step.GIVE_UP:
-            return _unfinished(self._guard.reason)
-        if step is Step.WAIT:
-            return None
-        return self._storage.attempt("looking for what is left", lambda it: self._search(it, quiet, wall_ms), now)
-
-    def _search(self, connection: Connection, quiet: Quiet, wall_ms: int) -> SupervisorResult | None:
-        """Look for work that no row asks for: by the sweeps, then in open tails; return the end where there is none."""
-        if self._housekeeping.sweep_now(connection, self._intent, wall_ms):
-            return None
-        if self._args.idle_hook:
-            jobs = list(find(self._args.idle_hook)(connection, wall_ms))
-            if self._guard.is_stuck([job.dedupe_key or job.payload_json for job in jobs]):
-                return _unfinished(self._guard.reason)
-            if jobs and self._enqueue(connection, jobs, wall_ms):
-                return None
-        unfinished = list(find(self._args.finished_hook)(connection)) if self._args.finished_hook else []
-        reason = self._guard.verdict(quiet, wall_ms, unfinished)
-        if reason:
-            return _unfinished(reason)
-        return SupervisorResult(Ended.FINISHED, failed_jobs=count_jobs(connection, wall_ms).failed)
-
-    def _enqueue(self, connection: Connection, jobs: list[NewJob], wall_ms: int) -> int:
-        with connection.write():
-            inserted = enqueue_many_tx(connection, jobs, wall_ms, registry=self._registry)
-        if inserted:
-            wake_workers(connection)
-        return inserted
-
     def _wait_s(self, now: float) -> float:
         """Return how long nothing is due, in seconds."""
-        moments = [now + LONGEST_WAIT_S, self._next_tick_at(now), self._workforce.next_moment(now), self._gate_at]
-        if not self._is_prepared:
-            moments.append(now + ONCE_LOOK_S if self._storage.connection is not None else self._storage.retry_at)
-        elif self._storage.retry_at > now:
+        if not self._is_prepared or self._storage.is_corrupt:
+            moments = self._moments_without_memory(now)
+        else:
+            moments = self._moments(now)
+        soonest = min(moment for moment in moments if moment is not None)
+        return min(max(soonest - now, SHORTEST_WAIT_S), LONGEST_WAIT_S)
+
+    def _moments_without_memory(self, now: float) -> list[float | None]:
+        if len(self._workforce.children) or (self._storage.is_corrupt and not self._is_damaged):
+            return [now + ONCE_LOOK_S]
+        if self._is_damaged:
+            return [now + LONGEST_WAIT_S]
+        return [max(self._storage.retry_at, now + ONCE_LOOK_S)]
+
+    def _moments(self, now: float) -> list[float | None]:
+        moments = [self._next_tick_at(now), self._workforce.next_moment(now), self._gate_at]
+        if self._storage.retry_at > now:
             moments.append(self._storage.retry_at)
         if self._listen_at > now:
             moments.append(self._listen_at)
         if self._workforce.fallen:
-            moments.append(max(self._reclaim_at, now))
-        if not self._is_resting or self._args.once:
-            moments.append(now + (ONCE_LOOK_S if self._args.once else BUSY_LOOK_S))
+            moments.append(max(self._reclaim_at, self._storage.retry_at))
+        if self._args.once:
+            moments.append(now + ONCE_LOOK_S)
+        elif not self._is_resting:
+            moments.append(now + BUSY_LOOK_S)
         elif not self._is_shrunk and self._resting_since is not None:
             moments.append(self._resting_since + SHRINK_AFTER_S)
         due_ms = self._look.next_due_ms
         if due_ms is not None:
             moments.append(now + max((due_ms - self._clock.now_ms()) / 1000, BUSY_LOOK_S))
-        return max(0.0, min(moment for moment in moments if moment is not None) - now)
+        return moments
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
@@ -428,41 +367,14 @@ class Supervisor:
         began = self._stop_began_at()
         budget = StopBudget(self._clock.monotonic() if began is None else began)
         self._is_stopping = True
-        children = self._workforce.children
-        while len(children) and not budget.is_over(self._clock.monotonic()):
-            now = self._clock.monotonic()
-            force = budget.next_force(now)
-            if force is not None:
-                self._workforce.use_force(force, now)
-            ready = wait(children.sentinels, budget.wait_s(self._clock.monotonic()))
-            self._workforce.bury(ready, self._clock.monotonic())
+        end_children(self._workforce, budget, self._clock)
         has_time = budget.has_time_for_checkpoint(self._clock.monotonic())
-        self._release_all()
+        release_all(self._paths, self._storage, self._workforce, [self._wake_id], self._clock.now_ms())
         self._storage.close(checkpoint=has_time and not self._storage.is_corrupt)
         self._control.close()
         self._wake.close()
         _log.info("the supervisor ends: %s %s", result.ended, result.reason)
         return result
-
-    def _release_all(self) -> None:
-        connection = self._storage.connection
-        if connection is None or self._storage.is_corrupt:
-            return
-        now_ms = self._clock.now_ms()
-        fallen = self._workforce.fallen
-        try:
-            for each in fallen:
-                if each.crashed_job is not None:
-                    reclaim_worker(connection, each.worker_id, each.crashed_job, ordered=False, now_ms=now_ms)
-            ids = [each.worker_id for each in fallen]
-            release_running_locks(connection, ids, now_ms)
-            unregister_workers(connection, [*ids, self._wake_id])
-        except Exception as error:
-            # The next start finds the handling files and gives back what is left here.
-            _log.warning("leases are left to the next start: %s", error)
-            return
-        for each in fallen:
-            remove_handling(self._paths, each.worker_id)
 
     # -- what others ask ----------------------------------------------------------------------------------------------
 
@@ -472,7 +384,8 @@ class Supervisor:
             if self._stop_asked_at is None:
                 self._stop_asked_at = self._clock.monotonic()
             self._nudge.nudge()
-        elif verb == "reload":
+        elif verb in ("reload", "open"):
+            # There is no page to open yet: what a second start can ask for is that we look again.
             self._reload_asked = True
             self._nudge.nudge()
         elif verb == "status":
@@ -480,41 +393,21 @@ class Supervisor:
         return {"ok": True}
 
     def _status(self) -> dict[str, Any]:
-        state, reason = self._state()
+        state, reason = state_of(
+            Facts(
+                problem=self._storage.problem,
+                is_prepared=self._is_prepared,
+                is_stopping=self._is_stopping,
+                given_up=len(self._workforce.given_up),
+                last_failure=self._workforce.last_failure,
+                config_problem=self._watcher.problem,
+                paused_until_ms=self._look.paused_until_ms,
+                is_resting=self._is_resting,
+            )
+        )
         return {
             "state": str(state),
             "reason": reason,
             "once": self._args.once,
             "workers": self._workforce.views(),
         }
-
-    def _state(self) -> tuple[AgentState, str]:
-        problem = self._storage.problem
-        if problem is not None:
-            return AgentState.ERROR, problem
-        if not self._is_prepared:
-            return AgentState.STARTING, ""
-        given_up = self._workforce.given_up
-        if given_up:
-            return (
-                AgentState.ATTENTION,
-                f"{len(given_up)} of the workers end again and again ({self._workforce.last_failure})",
-            )
-        if self._watcher.problem is not None:
-            return (
-                AgentState.ATTENTION,
-                f"config.toml cannot be read, the last good copy is in use: {self._watcher.problem}",
-            )
-        if self._look.paused_until_ms is not None:
-            return AgentState.PAUSED, f"until {iso(self._look.paused_until_ms)}"
-        if self._is_stopping:
-            return AgentState.STOPPED, "stopping"
-        return (AgentState.IDLE, "") if self._is_resting else (AgentState.GROWING, "")
-
-
-def _failed(reason: str) -> SupervisorResult:
-    return SupervisorResult(Ended.FAILED, reason)
-
-
-def _unfinished(reason: str) -> SupervisorResult:
-    return SupervisorResult(Ended.UNFINISHED, reason)

@@ -125,6 +125,10 @@ class Housekeeping:
             asked += enqueue(connection, NewJob.sync_source(source.id), now_ms, registry=self._registry) is not None
         return asked
 
+    def ask_all_sources(self) -> None:
+        """Have the next tick look at every source, due or not."""
+        self._asked_ms.clear()
+
     def next_sync_ms(self, intent: Intent) -> int | None:
         """Return when the next source is due (UTC ms), or ``None`` without sources."""
         moments = [

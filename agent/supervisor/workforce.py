@@ -13,7 +13,7 @@ from agent.queue.handling import handling_path, read_handling
 from agent.states import WorkerState
 from agent.supervisor.children import Child, Children, Death, judge
 from agent.supervisor.limits import RunWatch
-from agent.supervisor.pool import Claimable, WorkerFacts, decide
+from agent.supervisor.pool import HEAVY_BYTES, Claimable, WorkerFacts, decide
 from agent.supervisor.slots import Exit, Slot
 from agent.supervisor.stopping import Force
 from agent.system.memory import MemoryProbe, SystemMemory
@@ -101,10 +101,13 @@ class Workforce:
             deadline = self._runs.next_deadline
             if deadline is not None:
                 moments.append(deadline)
-        if len([slot for slot in self.slots if slot.serves]) > self.minimum:
-            rests = [child.idle_since for child in self.children if child.idle_since is not None]
-            if rests:
-                moments.append(min(rests) + self._intent().pool.idle_seconds)
+        can_shrink = sum(1 for slot in self.slots if slot.serves) > self.minimum
+        # Never in the past: a rested worker may have to stay because of what is still to be claimed.
+        moments += [
+            max(child.idle_since + self._intent().pool.idle_seconds, now + BUSY_LOOK_S)
+            for child in self.children
+            if child.idle_since is not None and child.slot.serves and (can_shrink or _grown(child) >= HEAVY_BYTES)
+        ]
         return min(moments, default=None)
 
     def views(self) -> list[dict[str, Any]]:
@@ -158,13 +161,12 @@ class Workforce:
             child.slot.ready(now)
             child.first_rss = self._memory.rss_bytes(child.pid)
         child.job_id = handling.job_id
-        if handling.job_id is None:
-            if child.idle_since is None:
-                child.idle_since = now
-                child.rss = self._memory.rss_bytes(child.pid)
-        else:
+        # Sampled while idle too: a short job may have come and gone between two looks.
+        child.rss = self._memory.rss_bytes(child.pid)
+        if handling.job_id is not None:
             child.idle_since = None
-            child.rss = self._memory.rss_bytes(child.pid)
+        elif child.idle_since is None:
+            child.idle_since = now
         is_over = self._runs.look(
             child.worker_id,
             handling.job_id,

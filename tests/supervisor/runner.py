@@ -9,8 +9,7 @@ from pathlib import Path
 
 from agent.logs import start_logging
 from agent.paths import paths_under
-from agent.supervisor.result import SupervisorArgs
-from agent.supervisor.supervisor import supervise
+from agent.supervisor import SupervisorArgs, supervise
 from agent.system.streams import ensure_streams
 
 
