@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 WORKER = "agent.worker.process:worker_main"
 IDLE_HOOK = "agent.tree.flush:close_all_tails"
 FINISHED_HOOK = "agent.tree.flush:unfinished"
+GATE_HOOK = "agent.worker.permits:serve_unseen"
+PERMITS_HOOK = "agent.worker.permits:free_permits"
 
 INTERRUPTED = 130
 # The stop budget of the supervisor is four seconds; a machine under load gets some more.
@@ -62,6 +64,8 @@ def run_agent(
             workers=workers,
             idle_hook=IDLE_HOOK,
             finished_hook=FINISHED_HOOK,
+            gate_hook=GATE_HOOK,
+            permits_hook=PERMITS_HOOK,
             log_level=level,
         )
     )
@@ -73,12 +77,12 @@ def _told(result: SupervisorResult) -> Ran:
 
     words = {
         Ended.STOPPED: "the agent has ended",
-        Ended.HANDED_OVER: "the agent is running already; it was told to look at its sources again",
+        Ended.HANDED_OVER: "the agent is running already",
         Ended.FINISHED: "everything is grown",
         Ended.UNFINISHED: "not everything is grown",
         Ended.FAILED: "the agent cannot work",
     }[result.ended]
-    if result.reason:
+    if result.reason and result.ended is not Ended.HANDED_OVER:
         words = f"{words}: {result.reason}"
     if result.failed_jobs:
         words = f"{words}; {result.failed_jobs} failed, see `sapwood jobs --status failed`"

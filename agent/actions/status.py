@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agent.actions.home import NOT_RUNNING
 from agent.actions.pausing import Paused, read_paused
 from agent.clock import iso
-from agent.queue.counts import QueueCounts, count_jobs
+from agent.queue.counts import QueueCounts, count_done_since, count_jobs, count_waiting
 from agent.states import AgentState, Lifecycle
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ RATE_WINDOW_MS = 60_000
 # Fewer settled jobs than this in the window say nothing about how long the rest will take.
 RATE_MINIMUM = 20
 WORKERS_SHOWN = 16
+ASK_PATIENCE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ def status(home: Home) -> Status:
         eta = _eta_seconds(connection, queue, now_ms) if running and paused.paused_until_ms is None else None
     workers = worker_statuses(home) if running else ()
     state, reason = _state(running, paused, queue, len(home.intent.sources), home.config_problem)
+    if running:
+        state, reason = _as_the_agent_says(home) or (state, reason)
     return Status(
         state=state,
         reason=reason,
@@ -109,17 +112,15 @@ class Growth:
 
 def growth(connection: Connection) -> Growth:
     """Return how far it is, from indexes alone, so that it can be asked several times a second."""
-    pending, admitted, chunks, jobs, summaries = connection.all(
+    pending, admitted, chunks, summaries = connection.all(
         """
         SELECT (SELECT count(*) FROM mem_tree_chunks WHERE lifecycle = 'pending_extraction'),
                (SELECT count(*) FROM mem_tree_chunks WHERE lifecycle = 'admitted'),
                (SELECT count(*) FROM mem_tree_chunks),
-               (SELECT count(*) FROM mem_tree_jobs WHERE status = 'ready')
-               + (SELECT count(*) FROM mem_tree_jobs WHERE status = 'running'),
                (SELECT count(*) FROM mem_tree_summaries)
         """
     )[0]
-    return Growth(chunks - pending - admitted, chunks, jobs, summaries)
+    return Growth(chunks - pending - admitted, chunks, count_waiting(connection), summaries)
 
 
 def chunk_counts(connection: Connection) -> dict[str, int]:
@@ -181,14 +182,25 @@ def _eta_seconds(connection: Connection, queue: QueueCounts, now_ms: int) -> int
     left = queue.ready + queue.running
     if not left and not queue.deferred:
         return 0
-    settled, first_ms = connection.one(
-        "SELECT count(*), min(completed_at_ms) FROM mem_tree_jobs WHERE status = 'done' AND completed_at_ms > ?",
-        (now_ms - RATE_WINDOW_MS,),
-    ) or (0, None)
+    settled, first_ms = count_done_since(connection, now_ms - RATE_WINDOW_MS)
     if settled < RATE_MINIMUM or first_ms is None:
         return None
-    eta = left * max(1, now_ms - int(first_ms)) / int(settled) / 1000
-    return round(eta)
+    return round(left * max(1, now_ms - first_ms) / settled / 1000)
+
+
+def _as_the_agent_says(home: Home) -> tuple[AgentState, str] | None:
+    """Return state and reason from the agent itself where it knows more than the memory does."""
+    from agent.errors import SapwoodError
+    from agent.supervisor.control import call
+
+    try:
+        answer = call(home.paths, "status", ASK_PATIENCE_S)
+        state = AgentState(answer["state"])
+    except (SapwoodError, KeyError, ValueError):
+        return None
+    if state in (AgentState.ERROR, AgentState.ATTENTION, AgentState.STARTING, AgentState.STOPPED):
+        return state, str(answer.get("reason") or {AgentState.STARTING: "starting"}.get(state, ""))
+    return None
 
 
 def _state(

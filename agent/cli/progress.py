@@ -33,8 +33,9 @@ BAR_WIDTH = 24
 class Progress:
     """Follows one memory from a thread of its own until the block ends. Never raises into it."""
 
-    def __init__(self, paths: Paths, stream: TextIO | None = None) -> None:
+    def __init__(self, paths: Paths, stream: TextIO | None = None, *, greeting: str = "") -> None:
         self._paths = paths
+        self._greeting = greeting
         self._stream = sys.stderr if stream is None else stream
         self._terminal = self._stream.isatty()
         self._ended = threading.Event()
@@ -43,6 +44,9 @@ class Progress:
         self._thread = threading.Thread(target=self._follow, name="progress", daemon=True)
 
     def __enter__(self) -> Progress:
+        if self._greeting:
+            self._stream.write(f"{self._greeting}\n")
+            self._flush()
         self._thread.start()
         return self
 

@@ -33,7 +33,7 @@ def run(context: click.Context, headless: bool, once: bool, workers: int | None)
 
     output = output_of(context)
     paths = find_paths().make()
-    with Progress(paths):
+    with Progress(paths, greeting="" if once else "the agent runs; Ctrl-C or `sapwood stop` ends it"):
         result = run_agent(paths, once=once, workers=workers, debug=output.debug)
     if output.as_json:
         output.document(result)

@@ -1,0 +1,79 @@
+"""The progress line: in place on a terminal, now and then in a pipe, silent about its own troubles."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+from agent.actions.status import Growth
+from agent.cli.progress import Progress, bar_line, words
+from agent.db import Connection
+from agent.paths import Paths
+
+CHUNK = """
+INSERT INTO mem_tree_chunks
+       (chunk_id, source_kind, source_id, item_key, item_seq, position, body_hash, order_key, sort_key, break_key,
+        locator, tokens, text, lifecycle, created_at_ms)
+VALUES (?, 'document', 's', 'i', 1, 0, '', 0, x'00', 0, '{}', 1, '', ?, 0)
+"""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def put(connection: Connection) -> None:
+    with connection.write():
+        connection.run(
+            """
+            INSERT INTO mem_tree_items (item_seq, source_id, item_key, source_kind, place, sort_key, state)
+            VALUES (1, 's', 'i', 'document', '{}', x'00', 'current')
+            """
+        )
+        connection.many(CHUNK, [("1", "sealed"), ("2", "pending_extraction"), ("3", "admitted"), ("4", "dropped")])
+        connection.run(
+            """
+            INSERT INTO mem_tree_jobs (kind, payload_json, status, max_attempts, available_at_ms, created_at_ms)
+            VALUES ('seal', '{}', 'ready', 5, 0, 0)
+            """
+        )
+
+
+def test_line_in_a_pipe_counts_chunks_and_jobs(
+    paths: Paths, connection: Connection, wait_until: Callable[..., None]
+) -> None:
+    put(connection)
+    stream = io.StringIO()
+    with Progress(paths, stream):
+        wait_until(lambda: "\n" in stream.getvalue())
+    assert stream.getvalue() == "growing: 2 of 4 chunks, 1 jobs left\n"
+
+
+def test_line_on_a_terminal_is_wiped_at_the_end(
+    paths: Paths, connection: Connection, wait_until: Callable[..., None]
+) -> None:
+    put(connection)
+    stream = Terminal()
+    with Progress(paths, stream):
+        wait_until(lambda: "2 of 4" in stream.getvalue())
+    assert "\n" not in stream.getvalue()
+    assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_memory_that_is_not_there_or_is_damaged_is_not_its_business(paths: Paths) -> None:
+    stream = io.StringIO()
+    with Progress(paths, stream):
+        pass
+    paths.database.write_bytes(b"no database" * 100)
+    with Progress(paths, stream) as progress:
+        progress._thread.join(10)
+    assert stream.getvalue() == ""
+
+
+def test_bar_fits_the_terminal_and_is_full_only_at_the_end() -> None:
+    for columns in (20, 40, 80):
+        assert len(bar_line(Growth(3, 4, 2, 0), columns)) < columns
+    assert "─" in bar_line(Growth(4, 4, 1, 0), 80)
+    assert "─" not in bar_line(Growth(4, 4, 0, 1), 80)
+    assert words(Growth(0, 0, 3, 0)) == "looking: 3 jobs left"
