@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -23,7 +22,7 @@ from agent.queue.enqueue import enqueue
 from agent.queue.types import NewJob
 from agent.supervisor.control import call
 from tests.conftest import REPOSITORY
-from tests.supervisor.kinds import ALL
+from tests.supervisor.kinds import ALL, lines_of
 
 
 @dataclass
@@ -139,9 +138,4 @@ def rows(database: Database) -> Rows:
     return Rows(database)
 
 
-def lines(path: Path) -> list[list[str]]:
-    """What the test kinds left in a file, split into words."""
-    try:
-        return [line.split() for line in path.read_text().splitlines()]
-    except OSError:
-        return []
+lines = lines_of

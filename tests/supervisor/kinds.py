@@ -44,6 +44,14 @@ def leave(path: str, text: str) -> None:
         os.close(descriptor)
 
 
+def lines_of(path: Path) -> list[list[str]]:
+    """What the test kinds left in a file, split into words."""
+    try:
+        return [line.split() for line in path.read_text().splitlines()]
+    except OSError:
+        return []
+
+
 def _mark(context: JobContext, job: Job) -> Plan:
     note = job.payload(Note)
     leave(note.path, f"{note.word} {os.getpid()} {time.time_ns()}")

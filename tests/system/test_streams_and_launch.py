@@ -1,0 +1,69 @@
+"""Standard streams that are always there, and external programs that get a clean environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.launch import clean_environment, run_program, start_program
+from tests.conftest import REPOSITORY
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="closes descriptors the POSIX way")
+def test_closed_descriptors_are_opened_before_a_file_can_get_their_numbers(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    code = (
+        "import sys; from agent.system.streams import ensure_streams; opened = ensure_streams();"
+        "print('to nobody'); print('to nobody', file=sys.stderr);"
+        "file = open(sys.argv[1], 'w'); print(opened, file.fileno() > 2, file=file)"
+    )
+    argv = ["/bin/sh", "-c", 'exec "$0" "$@" 0<&- 1>&- 2>&-', sys.executable, "-c", code, str(said)]
+    assert subprocess.run(argv, cwd=REPOSITORY, timeout=20, check=False).returncode == 0
+    assert said.read_text().strip() == "[0, 1, 2] True"
+
+
+def test_open_streams_stay_as_they_are() -> None:
+    code = "from agent.system.streams import ensure_streams; print(ensure_streams())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, stdout=subprocess.PIPE, check=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_what_is_ours_does_not_leave() -> None:
+    environ = {"PATH": "/bin", "PYTHONPATH": "x", "SAPWOOD_HOME": "y", "_MEIPASS2": "z", "LANG": "C"}
+    assert clean_environment(environ) == {"PATH": "/bin", "LANG": "C"}
+
+
+def test_frozen_loader_path_is_put_back_to_the_owner_s() -> None:
+    bundle = {"LD_LIBRARY_PATH": "/bundle", "QT_PLUGIN_PATH": "/bundle/qt"}
+    assert clean_environment({**bundle, "LD_LIBRARY_PATH_ORIG": "/own"}, frozen=True) == {"LD_LIBRARY_PATH": "/own"}
+    assert clean_environment({**bundle, "LD_LIBRARY_PATH_ORIG": ""}, frozen=True) == {}
+    assert clean_environment(bundle, frozen=True) == {}
+    assert clean_environment(bundle, frozen=False) == bundle, "outside a bundle it is the owner's own"
+
+
+def test_program_runs_with_the_clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    code = "import json, os, sys; print(json.dumps([sys.stdin.read(), sorted(os.environ)]))"
+    done = run_program([sys.executable, "-c", code], timeout_s=20, text="hello")
+    text, names = json.loads(done.stdout)
+    assert text == "hello"
+    assert not [name for name in names if name.startswith(("PYTHON", "SAPWOOD_"))]
+    assert done.returncode == 0
+
+
+def test_program_that_hangs_is_ended() -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_program([sys.executable, "-c", "import time; time.sleep(60)"], timeout_s=0.5)
+
+
+def test_started_program_has_a_session_of_its_own(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    code = f"import os; open({str(said)!r}, 'w').write(str(os.getsid(0) == os.getpid()))"
+    with start_program([sys.executable, "-c", code]) as process:
+        assert process.wait(20) == 0
+    assert said.read_text() == str(hasattr(os, "getsid"))
