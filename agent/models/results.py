@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkUnit:
-    """One answer's question: ``input_hash`` is of the masked input as it was sent, ``node_id`` of where it came from."""
+    """One answer's question: ``input_hash`` is of the masked input as sent, ``node_id`` of where it came from."""
 
     task: str
     template_hash: str
@@ -52,8 +52,8 @@ def find_result(connection: Connection, unit: WorkUnit) -> str | None:
 def store_result_tx(connection: Connection, unit: WorkUnit, result: str, now_ms: int) -> bool:
     """Store a validated answer inside the caller's transaction, which must wait for the disk (``full=True``).
 
-    Returns ``False``, nothing stored, where the unit's node no longer exists: what was forgotten meanwhile must not
-    come back by this way. Storing twice keeps the first answer.
+    Nothing is stored where the unit's node no longer exists: what was forgotten meanwhile must not come back by this
+    way. Storing twice keeps the first answer. Returns whether an answer is held afterwards.
     """
     connection.run(
         """

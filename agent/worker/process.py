@@ -37,6 +37,7 @@ from agent.worker.context import StopFlag, WorkerContext
 from agent.worker.heartbeat import Heartbeat
 from agent.worker.loop import Loop
 from agent.worker.permits import Permits, load_opener
+from agent.worker.profile import OPENER_KEY
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection as LifeLine
@@ -98,10 +99,11 @@ def _work(args: WorkerArgs, stop: StopFlag, wake: WakeSocket, ring: Ring) -> int
     )
     heartbeat.start()
     context = WorkerContext(connection, clock, intent, args.paths, registry, heartbeat, handling, stop)
+    opener = context.shared[OPENER_KEY] = load_opener(args.open_profile)
     permits = Permits(
         args.paths,
         context.shared,
-        load_opener(args.open_profile),
+        opener,
         on_release=lambda: _wake_if_due(connection, registry, clock),
     )
     loop = Loop(

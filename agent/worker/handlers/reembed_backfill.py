@@ -1,0 +1,131 @@
+"""``reembed_backfill``: vectors for what has none at the active signature, batch by batch until all is covered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agent.queue.registry import JobSpec
+from agent.queue.types import (
+    NOTHING_TO_DO,
+    REEMBED_BACKFILL_REVISIT_MS,
+    REEMBED_MAX_ATTEMPTS,
+    Defer,
+    Job,
+    Plan,
+    ReembedBackfillPayload,
+)
+from agent.states import JobKind
+from agent.worker.profile import active_profile
+from agent.worker.reembed_sweep import nodes_without_vector, sweep_reembed
+
+if TYPE_CHECKING:
+    from agent.db import Connection
+    from agent.models.protocol import Embedder
+    from agent.queue.registry import JobContext
+
+NODES_A_RUN = 512
+NODES_A_CALL = 64
+SECONDS_A_RUN = 2.0
+
+
+@dataclass(frozen=True)
+class _Embedded:
+    """A node (chunk seq, or minus summary seq), the text its vectors are of, and its windows: n × dim signed bytes.
+
+    Nothing to sum gives no bytes: the node counts as covered and has no vector.
+    """
+
+    node: int
+    text: str
+    windows: bytes
+
+
+def handle(context: JobContext, job: Job) -> Plan:
+    """Return the plan that stores the vectors of the next nodes: at most 512, or what two seconds allow.
+
+    Defers by 750 ms where rows were written and more remain (the seed: no new row, so that its dedupe key stays);
+    otherwise it is done. A chain at a signature that is no longer the active one ends.
+    """
+    embedder = active_profile(context).embedder
+    signature = job.payload(ReembedBackfillPayload).signature
+    if signature != embedder.signature:
+        return NOTHING_TO_DO
+    waiting = nodes_without_vector(context.connection, signature, NODES_A_RUN + 1)
+    embedded = _embed(context, embedder, waiting[:NODES_A_RUN])
+    if not embedded:
+        return NOTHING_TO_DO
+
+    def writes(connection: Connection) -> None:
+        _store(connection, signature, embedded)
+
+    if len(embedded) == len(waiting):
+        return Plan(writes)
+    return Plan(writes, outcome=Defer(context.clock.now_ms() + REEMBED_BACKFILL_REVISIT_MS, "more nodes to embed"))
+
+
+def _embed(context: JobContext, embedder: Embedder, nodes: list[tuple[int, str]]) -> list[_Embedded]:
+    until = context.clock.monotonic() + SECONDS_A_RUN
+    embedded: list[_Embedded] = []
+    for first in range(0, len(nodes), NODES_A_CALL):
+        if embedded and context.clock.monotonic() > until:
+            break
+        context.check()
+        some = nodes[first : first + NODES_A_CALL]
+        windows = [embedder.windows(text) for _, text in some]
+        vectors = embedder.embed([window for each in windows for window in each])
+        says_something: Any = vectors.any(axis=1)
+        at = 0
+        for (node, text), each in zip(some, windows, strict=True):
+            until_row = at + len(each)
+            rows = vectors[at:until_row][says_something[at:until_row]]
+            embedded.append(_Embedded(node, text, rows.tobytes()))
+            at = until_row
+    return embedded
+
+
+def _store(connection: Connection, signature: str, embedded: list[_Embedded]) -> None:
+    """Write vectors inside the settle transaction, only for nodes that still exist with the same text."""
+    connection.run("INSERT INTO mem_tree_signatures (signature) VALUES (?) ON CONFLICT DO NOTHING", (signature,))
+    signature_id = connection.value("SELECT signature_id FROM mem_tree_signatures WHERE signature = ?", (signature,))
+    chunks = [each for each in embedded if each.node > 0]
+    summaries = [each for each in embedded if each.node < 0]
+    connection.many(
+        """
+        UPDATE mem_tree_chunks SET embedded_signature = ?1
+         WHERE seq = ?2 AND text = ?3 AND lifecycle <> 'dropped'
+        """,
+        [(signature_id, each.node, each.text) for each in chunks],
+    )
+    connection.many(
+        "UPDATE mem_tree_summaries SET embedded_signature = ?1 WHERE seq = ?2 AND text = ?3",
+        [(signature_id, -each.node, each.text) for each in summaries],
+    )
+    connection.many(
+        """
+        INSERT INTO mem_tree_vectors (signature_id, node, windows)
+        SELECT ?1, ?2, ?3
+         WHERE EXISTS (SELECT 1 FROM mem_tree_chunks WHERE seq = ?2 AND embedded_signature = ?1 AND text = ?4)
+            ON CONFLICT (signature_id, node) DO UPDATE SET windows = excluded.windows
+        """,
+        [(signature_id, each.node, each.windows, each.text) for each in chunks if each.windows],
+    )
+    connection.many(
+        """
+        INSERT INTO mem_tree_vectors (signature_id, node, windows)
+        SELECT ?1, ?2, ?3
+         WHERE EXISTS (SELECT 1 FROM mem_tree_summaries WHERE seq = -?2 AND embedded_signature = ?1 AND text = ?4)
+            ON CONFLICT (signature_id, node) DO UPDATE SET windows = excluded.windows
+        """,
+        [(signature_id, each.node, each.windows, each.text) for each in summaries if each.windows],
+    )
+
+
+SPEC = JobSpec(
+    kind=JobKind.REEMBED_BACKFILL,
+    handle=handle,
+    llm_bound=True,
+    max_attempts=REEMBED_MAX_ATTEMPTS,
+    time_limit_s=120.0,
+    sweep=sweep_reembed,
+)

@@ -1,0 +1,51 @@
+"""The active profile as a handler sees it, and the arming of what follows from new nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent.queue.types import REEMBED_BACKFILL_REVISIT_MS, NewJob, Plan
+
+if TYPE_CHECKING:
+    from agent.models.protocol import Profile, Summariser
+    from agent.queue.registry import JobContext
+
+OPENER_KEY = "open_profile"
+
+
+def active_profile(context: JobContext) -> Profile:
+    """Return the profile that the intent names now; read for each job, opened once per process.
+
+    Raises ``JobFailure`` where it cannot be opened. A process that reaches models in another way (a test's scripted
+    provider) says so in ``context.shared``.
+    """
+    opener = context.shared.get(OPENER_KEY)
+    if opener is None:
+        from agent.models.profiles import open_profile
+
+        return open_profile(context.intent, context.shared)
+    profile: Profile = opener(context.intent, context.shared)
+    return profile
+
+
+def builtin_summariser(profile: Profile) -> Summariser:
+    """Return the summariser for what no model is to see: tails that may still grow, inputs that pass through."""
+    if profile.resource is None:
+        return profile.summariser
+    from agent.models.builtin.summary import BuiltinSummariser
+
+    return BuiltinSummariser()
+
+
+def arm_reembed(context: JobContext, profile: Profile) -> NewJob:
+    """Return the back-fill of vectors for nodes that this run made; a little later, so that a burst is one batch."""
+    job = NewJob.reembed_backfill(profile.embedder.signature)
+    return replace(job, available_at_ms=context.clock.now_ms() + REEMBED_BACKFILL_REVISIT_MS)
+
+
+def with_reembed(plan: Plan, context: JobContext, profile: Profile) -> Plan:
+    """Return a plan of the tree with the back-fill armed, where it writes anything."""
+    if plan.writes is None:
+        return plan
+    return replace(plan, follow_ups=(*plan.follow_ups, arm_reembed(context, profile)))
