@@ -73,7 +73,7 @@ class WorkerContext:
         """
         if self.stop.is_set():
             raise LeaseLost("the worker is to stop")
-        if self._jobs and all(self.heartbeat.is_lost(job) for job in self._jobs):
+        if self.heartbeat.has_lost and all(self.heartbeat.is_lost(job) for job in self._jobs):
             raise LeaseLost("the lease is somebody else's by now", f"job {self._jobs[0].id}")
 
     def finish(self) -> None:

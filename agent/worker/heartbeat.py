@@ -86,6 +86,11 @@ class Heartbeat:
         """Keep nothing: what was held is settled."""
         self._held = ()
 
+    @property
+    def has_lost(self) -> bool:
+        """Whether any lease of what is held was found lost."""
+        return bool(self._lost)
+
     def is_lost(self, job: Job) -> bool:
         """Return whether a renewal found that the lease of this claim is somebody else's."""
         return (job.id, job.lease_token) in self._lost

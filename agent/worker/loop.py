@@ -96,6 +96,7 @@ class Loop:
     _needs_none: Intent | None = None  # the intent whose profile was seen to need no permit
     _may_hold_unseen: bool = False  # a lease may have been taken by a commit that reported an error
     _has_worked: bool = False
+    _claims: dict[bool, tuple[Intent, Claim]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._has_llm_bound = any(spec.llm_bound for spec in self.context.registry)
@@ -169,14 +170,19 @@ class Loop:
         return due_llm(self._connection, registry=self.context.registry, now_ms=now_ms, allowed=self.capacity.limits())
 
     def _claim_of(self, intent: Intent, *, with_permit: bool) -> Claim:
-        return Claim(
-            registry=self.context.registry,
-            worker_id=self.worker_id,
-            lease_ms=self.context.heartbeat.lease_ms,
-            allowed=self.capacity.limits(),
-            with_permit=with_permit,
-            batch=intent.queue.extract_batch,
-        )
+        limits = self.capacity.limits()
+        made = self._claims.get(with_permit)
+        if made is None or made[0] is not intent or made[1].allowed is not limits:
+            claim = Claim(
+                registry=self.context.registry,
+                worker_id=self.worker_id,
+                lease_ms=self.context.heartbeat.lease_ms,
+                allowed=limits,
+                with_permit=with_permit,
+                batch=intent.queue.extract_batch,
+            )
+            made = self._claims[with_permit] = (intent, claim)
+        return made[1]
 
     def _are_llm_bound(self, jobs: Sequence[Job]) -> bool:
         return bool(jobs) and self.context.registry[jobs[0].kind].llm_bound
