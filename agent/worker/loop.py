@@ -96,7 +96,7 @@ class Loop:
     _needs_none: Intent | None = None  # the intent whose profile was seen to need no permit
     _may_hold_unseen: bool = False  # a lease may have been taken by a commit that reported an error
     _has_worked: bool = False
-    _claims: dict[bool, tuple[Intent, Claim]] = field(default_factory=dict)
+    _claims: dict[tuple[bool, bool], tuple[Intent, Claim]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._has_llm_bound = any(spec.llm_bound for spec in self.context.registry)
@@ -145,7 +145,10 @@ class Loop:
         permit = self._permit(intent, now_ms)
         jobs: list[Job] = []
         try:
-            jobs = claim_jobs(self._connection, self._claim_of(intent, with_permit=permit is not None), now_ms)
+            # Under a permit one row at a time: a run makes at most one call, so that a person waits for no more.
+            one = permit is not None and permit is not NO_PERMIT
+            claim = self._claim_of(intent, with_permit=permit is not None, one=one)
+            jobs = claim_jobs(self._connection, claim, now_ms)
         finally:
             # Where the row that came first needs none, the permit goes back at once, and a waiter is told.
             if permit is not None and not self._are_llm_bound(jobs):
@@ -169,9 +172,9 @@ class Loop:
     def _is_llm_due(self, now_ms: int) -> bool:
         return due_llm(self._connection, registry=self.context.registry, now_ms=now_ms, allowed=self.capacity.limits())
 
-    def _claim_of(self, intent: Intent, *, with_permit: bool) -> Claim:
+    def _claim_of(self, intent: Intent, *, with_permit: bool, one: bool = False) -> Claim:
         limits = self.capacity.limits()
-        made = self._claims.get(with_permit)
+        made = self._claims.get((with_permit, one))
         if made is None or made[0] is not intent or made[1].allowed is not limits:
             claim = Claim(
                 registry=self.context.registry,
@@ -179,9 +182,9 @@ class Loop:
                 lease_ms=self.context.heartbeat.lease_ms,
                 allowed=limits,
                 with_permit=with_permit,
-                batch=intent.queue.extract_batch,
+                batch=1 if one else intent.queue.extract_batch,
             )
-            made = self._claims[with_permit] = (intent, claim)
+            made = self._claims[with_permit, one] = (intent, claim)
         return made[1]
 
     def _are_llm_bound(self, jobs: Sequence[Job]) -> bool:
