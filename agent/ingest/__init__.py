@@ -1,1 +1,1 @@
-"""TBD."""
+"""Lane 1: readers, canonical form, chunks, fast score, one transaction."""

@@ -1,0 +1,244 @@
+"""Text to blocks: headings, paragraphs, lists and fences of Markdown and its relatives, with their lines.
+
+Only what decides where a text may be cut is looked at; the text itself is never changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+
+from agent.ingest.canonical import HEADING_SEPARATOR, Block, BlockKind
+
+MAX_HEADING = 160
+_MAX_FRONT_MATTER = 200  # lines
+
+_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
+_ORG = re.compile(r"(\*{1,8})[ \t]+(.+?)[ \t]*")
+_ADOC = re.compile(r"(={1,6})[ \t]+(.+?)[ \t]*")
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+_LIST_ITEM = re.compile(r"[ \t]*(?:[-*+•]|\(?\d{1,4}[.)]|[a-zA-Z][.)])[ \t]+\S")
+_ADORNMENT = re.compile(r"([=\-~^\"'`*+#.:_<>])\1{2,}[ \t]*")
+_FRONT_TITLE = re.compile(r"title[ \t]*:[ \t]*(.+)", re.IGNORECASE)
+_FRONT_DATE = re.compile(
+    r"(?:date|created)[ \t]*:[ \t]*[\"']?(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?))?", re.I
+)
+_NAME_DATE = re.compile(r"(?<!\d)((?:19|20)\d{2})-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)")
+_MARKUP = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}|\[([^\]]*)\]\([^)]*\)")
+_SPECIAL = frozenset("#`~=-\"'^*+.:_<>")
+
+
+class Markup(Enum):
+    """Which relative of Markdown a file is written in."""
+
+    MARKDOWN = "markdown"
+    PLAIN = "plain"
+    RST = "rst"
+    ORG = "org"
+    ASCIIDOC = "asciidoc"
+
+
+def markup_of(name: str) -> Markup:
+    """Return the markup that a file's name stands for."""
+    lower = name.lower()
+    if lower.endswith((".rst", ".rest", ".rst.txt")):
+        return Markup.RST
+    if lower.endswith(".org"):
+        return Markup.ORG
+    if lower.endswith((".adoc", ".asciidoc")):
+        return Markup.ASCIIDOC
+    if lower.endswith((".md", ".markdown", ".mdown", ".mkd", ".mdx")):
+        return Markup.MARKDOWN
+    return Markup.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The blocks of a text, and the title and the date it gives itself (UTC ms)."""
+
+    blocks: list[Block]
+    title: str | None
+    time_ms: int | None
+
+
+def read_outline(lines: Sequence[str], markup: Markup = Markup.MARKDOWN) -> Outline:
+    """Return the blocks of a text in order; together they hold every line that is not blank. Pure."""
+    return _Reader(lines, markup).read()
+
+
+def date_in_name(name: str) -> int | None:
+    """Return the date in a file's name (``2024-05-01``, ``20240501``) as UTC ms at noon, or ``None``.
+
+    Noon, because the name says no zone: at noon UTC it is the same calendar day nearly everywhere.
+    """
+    match = _NAME_DATE.search(name)
+    if match is None:
+        return None
+    try:
+        return noon_ms(int(match[1]), int(match[2]), int(match[3]))
+    except ValueError:
+        return None
+
+
+def noon_ms(year: int, month: int, day: int) -> int:
+    """Return noon UTC of a day in ms. Raises ``ValueError`` for a day that does not exist."""
+    return int(datetime(year, month, day, 12, tzinfo=UTC).timestamp() * 1000)
+
+
+class _Reader:
+    def __init__(self, lines: Sequence[str], markup: Markup) -> None:
+        self.lines = lines
+        self.markup = markup
+        self.blocks: list[Block] = []
+        self.title: str | None = None
+        self.first_heading: str | None = None
+        self.time_ms: int | None = None
+        self.stack: list[tuple[int, str]] = []
+        self.path: str | None = None
+        self.section = ""
+        self.adornments: list[str] = []
+
+    def read(self) -> Outline:
+        lines, total = self.lines, len(self.lines)
+        at = self._front_matter()
+        begin = -1  # first line of the paragraph being gathered
+        while at < total:
+            line = lines[at]
+            text = line.strip()
+            if not text:
+                if begin >= 0:
+                    self._close(begin, at)
+                    begin = -1
+                at += 1
+                continue
+            if text[0] in _SPECIAL:
+                taken = self._special(at, line, text, begin)
+                if taken:
+                    at = taken
+                    begin = -1
+                    continue
+            if begin < 0:
+                begin = at
+            at += 1
+        if begin >= 0:
+            self._close(begin, total)
+        return Outline(self.blocks, self.title or self.first_heading, self.time_ms)
+
+    def _special(self, at: int, line: str, text: str, begin: int) -> int:
+        """Return the line after the heading or fence that begins (or ends) here, or 0 where there is none."""
+        fence = _FENCE.match(line)
+        if fence is not None and self.markup is not Markup.RST:
+            if begin >= 0:
+                self._close(begin, at)
+            return self._fence(at, fence[1])
+        heading = self._marked_heading(line)
+        if heading is not None:
+            if begin >= 0:
+                self._close(begin, at)
+            self._heading(at, at + 1, *heading)
+            return at + 1
+        if _ADORNMENT.fullmatch(text):
+            return self._adorned(at, text, begin)
+        return 0
+
+    def _marked_heading(self, line: str) -> tuple[int, str] | None:
+        pattern = _ATX
+        if self.markup is Markup.ORG:
+            pattern = _ORG
+        elif self.markup is Markup.ASCIIDOC:
+            pattern = _ADOC
+        elif self.markup is Markup.RST:
+            return None
+        match = pattern.fullmatch(line)
+        if match is None or not match[2]:
+            return None
+        return len(match[1]), match[2]
+
+    def _adorned(self, at: int, text: str, begin: int) -> int:
+        lines, mark = self.lines, text[0]
+        free = self.markup in (Markup.RST, Markup.PLAIN)
+        if begin == at - 1 >= 0:  # a title with a line under it
+            title = lines[begin].strip()
+            long_enough = len(text) >= (len(title) if free else 3)
+            if (free or mark in "=-") and long_enough and not _LIST_ITEM.match(lines[begin]):
+                level = self._level(mark) if self.markup is Markup.RST else (1 if mark == "=" else 2)
+                self._heading(begin, at + 1, level, title)
+                return at + 1
+        elif free and begin < 0 and at + 2 < len(lines) and lines[at + 2].strip() == text:
+            title = lines[at + 1].strip()
+            if title and len(title) <= len(text):
+                level = self._level(mark * 2) if self.markup is Markup.RST else (1 if mark in "=#*" else 2)
+                self._heading(at, at + 3, level, title)
+                return at + 3
+        return 0
+
+    def _level(self, mark: str) -> int:
+        # reStructuredText gives its marks no rank of their own: the first one seen is the highest.
+        if mark not in self.adornments:
+            self.adornments.append(mark)
+        return min(6, self.adornments.index(mark) + 1)
+
+    def _fence(self, at: int, mark: str) -> int:
+        lines = self.lines
+        end = at + 1
+        while end < len(lines):
+            text = lines[end].strip()
+            if text.startswith(mark) and not text.strip(mark[0]):
+                end += 1
+                break
+            end += 1
+        else:
+            # Never closed: a stray mark must not swallow the rest of the document's structure.
+            if len(lines) - at > 400:
+                return 0
+        self._add(BlockKind.CODE, at, end)
+        return end
+
+    def _close(self, begin: int, end: int) -> None:
+        kind = BlockKind.LIST if _LIST_ITEM.match(self.lines[begin]) else BlockKind.PARAGRAPH
+        self._add(kind, begin, end)
+
+    def _add(self, kind: BlockKind, begin: int, end: int, level: int = 0) -> None:
+        self.blocks.append(Block(kind, begin + 1, end, level, self.path, self.section))
+
+    def _heading(self, begin: int, end: int, level: int, text: str) -> None:
+        plain = _MARKUP.sub(lambda match: match[1] or "", text).strip() or text
+        plain = plain.replace(HEADING_SEPARATOR, " ")[:MAX_HEADING]
+        while self.stack and self.stack[-1][0] >= level:
+            self.stack.pop()
+        self.stack.append((level, plain))
+        self.path = HEADING_SEPARATOR.join(title for _, title in self.stack)
+        self.section = "\x1f".join(title for depth, title in self.stack if depth <= 2)
+        if self.first_heading is None and len(self.blocks) <= 3:
+            self.first_heading = plain
+        self._add(BlockKind.HEADING, begin, end, level)
+
+    def _front_matter(self) -> int:
+        lines = self.lines
+        if not lines or lines[0].rstrip() != "---":
+            return 0
+        for at in range(1, min(len(lines), _MAX_FRONT_MATTER)):
+            line = lines[at].rstrip()
+            if line in ("---", "..."):
+                self._add(BlockKind.CODE, 0, at + 1)
+                return at + 1
+            found = _FRONT_TITLE.match(line)
+            if found is not None and self.title is None:
+                self.title = found[1].strip().strip("\"'")[:MAX_HEADING] or None
+            dated = _FRONT_DATE.match(line)
+            if dated is not None and self.time_ms is None:
+                self.time_ms = _front_date(dated[1], dated[2])
+        self.title = self.time_ms = None
+        return 0
+
+
+def _front_date(day: str, time: str | None) -> int | None:
+    try:
+        if time is None:
+            return noon_ms(*(int(part) for part in day.split("-")))
+        return int(datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        return None

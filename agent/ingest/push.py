@@ -1,0 +1,111 @@
+"""Items that are handed in: the in-process form of the pipeline's entry point.
+
+No source can give a pushed item again, so it is written to ``inbox/<source>/`` and fsynced before it is acknowledged;
+from there it is read like any source. The database is not touched here: losing it loses nothing that was pushed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent.config import SourceIntent
+from agent.config_edit import sync_folder, write_atomically
+from agent.errors import UsageFault
+from agent.ids import content_id
+from agent.ingest.readers.inbox import (
+    MAX_PUSHED_BYTES,
+    ChatContent,
+    ChatMessage,
+    Content,
+    DocumentContent,
+    EmailContent,
+    Envelope,
+    keys_of,
+    kind_of,
+)
+from agent.queue.types import NewJob
+from agent.states import SourceKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent.paths import Paths
+
+__all__ = ["ChatContent", "ChatMessage", "Content", "DocumentContent", "EmailContent", "PushedItem", "push_item"]
+
+_SOURCE_ID = re.compile(r"[a-z0-9][a-z0-9\-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class PushedItem:
+    """What was taken in: durable by now. ``jobs`` are to be enqueued by the caller.
+
+    ``source`` is what the intent has to name (the caller adds it once), so that a lost queue is found again by sweeps.
+    """
+
+    source: SourceIntent
+    source_kind: SourceKind
+    item_keys: tuple[str, ...]
+    path: Path
+    jobs: tuple[NewJob, ...]
+
+
+def push_item(paths: Paths, source_id: str, content: Content, *, name: str | None = None) -> PushedItem:
+    """Write a content to the inbox and return what it became. Safe to repeat: the same content is the same file.
+
+    Blocks for an fsync. Raises ``UsageFault`` for an impossible source id, an empty content, or another shape of
+    content than the source already has; ``OSError`` where the disk does not take it: then nothing was acknowledged.
+    """
+    if _SOURCE_ID.fullmatch(source_id) is None:
+        raise UsageFault("this cannot be a source's id", source_id, "use lower-case letters, digits and hyphens")
+    kind = kind_of(content)
+    _check_content(content)
+    encoded = msgspec.json.encode(_envelope(content)).decode()
+    if len(encoded.encode()) > MAX_PUSHED_BYTES:
+        raise UsageFault("this item is too large", f"{len(encoded)} characters", "hand it in in parts")
+    folder = paths.inbox / source_id
+    _make_folder(folder)
+    _check_shape(folder, source_id, kind)
+    keys = tuple(key for key, _ in keys_of(content))
+    # A chat's pushes add up, so each has a file; a document's or a mail's new version takes the place of the old one.
+    identity = content_id(encoded) if isinstance(content, ChatContent) else content_id(*keys)
+    path = folder / f"{kind}-{identity}.json"
+    write_atomically(path, encoded)
+    source = SourceIntent(source_id, "inbox", name or source_id, (str(folder),))
+    return PushedItem(source, kind, keys, path, (NewJob.sync_source(source_id),))
+
+
+def _envelope(content: Content) -> Envelope:
+    if isinstance(content, ChatContent):
+        return Envelope(chat=content)
+    return Envelope(email=content) if isinstance(content, EmailContent) else Envelope(document=content)
+
+
+def _check_content(content: Content) -> None:
+    texts = [message.text for message in content.messages] if isinstance(content, ChatContent) else [content.text]
+    if not any(text.strip() for text in texts):
+        raise UsageFault("there is nothing in this item", "", "an item needs words to be remembered by")
+
+
+def _make_folder(folder: Path) -> None:
+    if folder.is_dir():
+        return
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # The folder itself has to outlive a power cut, or the file in it does not.
+    sync_folder(folder.parent)
+    sync_folder(folder.parent.parent)
+
+
+def _check_shape(folder: Path, source_id: str, kind: SourceKind) -> None:
+    other = next((path for path in folder.glob("*.json") if not path.name.startswith(f"{kind}-")), None)
+    if other is not None:
+        held = other.name.partition("-")[0]
+        raise UsageFault(
+            f"this source takes items of the shape {held}",
+            f"{source_id} was handed one of the shape {kind}",
+            "use another source for it",
+        )

@@ -1,0 +1,77 @@
+"""Mail in files of its own: one ``.eml``, or a tree of them, whatever they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent.ids import content_hash
+from agent.ingest.mail import MAX_MAIL_BYTES, looks_like_mail, read_head
+from agent.ingest.readers.mbox import read_mail_item
+from agent.ingest.readers.protocol import Event, FileSeen, Found, Hidden, Part, Resume, Stamp, Unreadable
+from agent.ingest.readers.walk import File, read_bytes, walk
+from agent.states import SourceKind
+
+if TYPE_CHECKING:
+    from agent.config import SourceIntent
+    from agent.ingest.canonical import CanonicalItem
+
+SUFFIXES = (".eml", ".emlx", ".mail")
+_PEEK = 8 * 1024
+# What surely is no mail need not be opened to see that.
+_NEVER = (".jpg", ".jpeg", ".png", ".gif", ".pdf", ".zip", ".gz", ".mp3", ".mp4", ".mov", ".exe", ".dll", ".so", ".iso")
+
+
+def is_mail_name(name: str) -> bool:
+    """Return whether a file of this name is taken for a mail without looking into it."""
+    return name.lower().endswith(SUFFIXES)
+
+
+class EmlReader:
+    """Reader of a mail file, or of a folder of mail files."""
+
+    kind = "eml"
+    source_kind = SourceKind.EMAIL
+
+    def scan(self, source: SourceIntent, known: Mapping[str, Stamp], resume: Resume | None = None) -> Iterator[Event]:
+        del resume
+        for file in walk(source, lambda name: not name.lower().endswith(_NEVER)):
+            if isinstance(file, Hidden):
+                yield file
+            else:
+                yield from self._look(file, known.get(file.key))
+
+    def _look(self, file: File, old: Stamp | None) -> Iterator[Event]:
+        if old is not None and old.same_file(file.stamp):
+            yield FileSeen(file.key, old, unchanged=True)
+            return
+        named = is_mail_name(file.path)
+        try:
+            if not named and not looks_like_mail(_peek(file.path)):
+                return
+            if file.stamp.size > MAX_MAIL_BYTES:
+                raise Unreadable(f"larger than {MAX_MAIL_BYTES // (1024 * 1024)} MB")
+            data = read_bytes(file.path, MAX_MAIL_BYTES)
+            if not data.strip():
+                raise Unreadable("the file is empty")
+        except Unreadable as error:
+            yield FileSeen(file.key, replace(file.stamp, state="unreadable", reason=error.title))
+            return
+        file_hash = content_hash(data)
+        if old is None or old.file_hash != file_hash:
+            head = read_head(data, file_hash)
+            part = {**file.place, "hash": file_hash, "offset": 0, "length": len(data)}
+            yield Found(head.key, self.source_kind, part, head.time_ms, head.subject)
+        yield FileSeen(file.key, replace(file.stamp, file_hash=file_hash))
+
+    def read(self, source: SourceIntent, item_key: str, parts: Sequence[Part]) -> CanonicalItem:
+        return read_mail_item(source, item_key, parts)
+
+
+def _peek(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(_PEEK)
+    except OSError as error:
+        raise Unreadable((error.strerror or str(error)).lower()) from error

@@ -1,0 +1,115 @@
+"""A folder of Markdown and text: one document a file, its key the path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent.ids import content_hash
+from agent.ingest.canonicalize import canonicalize_document
+from agent.ingest.charsets import decode_file
+from agent.ingest.markdown import date_in_name, markup_of
+from agent.ingest.readers.protocol import Event, FileSeen, Found, Hidden, Part, Resume, Stamp, Unreadable
+from agent.ingest.readers.walk import File, locate, read_bytes, walk
+from agent.states import SourceKind
+
+if TYPE_CHECKING:
+    from agent.config import SourceIntent
+    from agent.ingest.canonical import CanonicalItem
+
+MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
+SUFFIXES = (
+    ".md",
+    ".markdown",
+    ".mdown",
+    ".mkd",
+    ".mdx",
+    ".txt",
+    ".text",
+    ".rst",
+    ".rest",
+    ".org",
+    ".adoc",
+    ".asciidoc",
+    ".textile",
+)
+BARE_NAMES = frozenset({"README", "CHANGELOG", "CHANGES", "NEWS", "NOTES", "TODO", "INSTALL", "HACKING"})
+
+
+def is_text_name(name: str) -> bool:
+    """Return whether a file of this name is read as a document."""
+    return name.lower().endswith(SUFFIXES) or name in BARE_NAMES
+
+
+class FolderReader:
+    """Reader of a folder, or of a single text file."""
+
+    kind = "folder"
+    source_kind = SourceKind.DOCUMENT
+
+    def scan(self, source: SourceIntent, known: Mapping[str, Stamp], resume: Resume | None = None) -> Iterator[Event]:
+        del resume
+        taken: set[str] = set()
+        for file in walk(source, is_text_name):
+            if isinstance(file, Hidden):
+                yield file
+            elif file.key in taken:
+                # Two spellings of one name (composed, decomposed): which is meant cannot be told by the key.
+                yield FileSeen(f"{file.key} (2)", replace(file.stamp, state="unreadable", reason="its name is taken"))
+            else:
+                taken.add(file.key)
+                yield from self._look(file, known.get(file.key))
+
+    def _look(self, file: File, old: Stamp | None) -> Iterator[Event]:
+        if old is not None and old.same_file(file.stamp):
+            yield FileSeen(file.key, old, unchanged=True)
+            return
+        try:
+            data = self._text_bytes(file)
+        except Unreadable as error:
+            yield FileSeen(file.key, replace(file.stamp, state="unreadable", reason=error.title))
+            return
+        file_hash = content_hash(data)
+        if old is None or old.file_hash != file_hash:
+            yield Found(
+                file.key,
+                self.source_kind,
+                {**file.place, "hash": file_hash},
+                date_in_name(file.key) or file.stamp.mtime_ns // 1_000_000,
+                None,
+            )
+        yield FileSeen(file.key, replace(file.stamp, file_hash=file_hash))
+
+    @staticmethod
+    def _text_bytes(file: File) -> bytes:
+        if file.stamp.size > MAX_DOCUMENT_BYTES:
+            raise Unreadable(f"larger than {MAX_DOCUMENT_BYTES // (1024 * 1024)} MB")
+        data = read_bytes(file.path, MAX_DOCUMENT_BYTES)
+        if b"\0" in data and decode_file(data) is None:
+            raise Unreadable("not a text: it contains NUL bytes")
+        return data
+
+    def read(self, source: SourceIntent, item_key: str, parts: Sequence[Part]) -> CanonicalItem:
+        import os
+
+        part = parts[0]
+        path = locate(source, part)
+        data = read_bytes(path, MAX_DOCUMENT_BYTES)
+        text = decode_file(data)
+        if text is None:
+            raise Unreadable("not a text: it contains NUL bytes")
+        try:
+            modified_ms: int | None = os.stat(path).st_mtime_ns // 1_000_000
+        except OSError:
+            modified_ms = None
+        # A file that changed since the scan is read as it is now; the item's hash says so.
+        return canonicalize_document(
+            text,
+            item_key=item_key,
+            name=item_key,
+            place={"path": str(part["path"])},
+            content_hash=content_hash(data),
+            markup=markup_of(item_key),
+            modified_ms=modified_ms,
+        )

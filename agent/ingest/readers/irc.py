@@ -1,0 +1,260 @@
+"""Plain chat logs: ``[10:13] <nick> text`` and its relatives, one item a conversation and UTC day.
+
+The day of a line comes from the line, from a "day changed" line before it, or from the file's name; past midnight it
+goes on by itself. Logs say no zone: their times are taken as UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import IO, TYPE_CHECKING
+
+from agent.ingest.canonical import DAY_MS
+from agent.ingest.canonicalize import Turn, canonicalize_chat, day_name
+from agent.ingest.charsets import decode_text
+from agent.ingest.markdown import date_in_name
+from agent.ingest.readers.protocol import (
+    Event,
+    FileSeen,
+    Found,
+    Hidden,
+    Moved,
+    Part,
+    Resume,
+    Stamp,
+    checked,
+    hash_of_parts,
+)
+from agent.ingest.readers.walk import File, locate, read_span, walk
+from agent.states import SourceKind
+
+if TYPE_CHECKING:
+    from agent.config import SourceIntent
+    from agent.ingest.canonical import CanonicalItem
+
+SUFFIXES = (".txt", ".log", ".irc", ".text", ".weechatlog")
+_MAX_LINE = 64 * 1024
+
+_TIME = re.compile(
+    rb"\s*[\[(]?(?:(\d{4})-(\d\d)-(\d\d)[T ]+)?(\d{1,2}):(\d\d)(?::(\d\d))?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?[\])]?[ \t]+"
+)
+_SAID = re.compile(r"<[ @+%&~!]?([^<>\s]{1,64})>[ \t]?(.*)", re.DOTALL)
+_TABBED = re.compile(r"[@+%&~!]?([^\s\t]{1,64})\t(.*)", re.DOTALL)
+_ACTION = re.compile(r"\*[ \t]+([^\s*]{1,64})(?:[ \t]+(.*))?", re.DOTALL)
+_DAY_CHANGED = re.compile(rb"(?i)[-*=\s]*(?:day changed|log opened|begin logging at|session start:)[ \t]*(.*)")
+_MONTH_DAY = re.compile(
+    r"(?:[A-Za-z]{3,9},? )?([A-Za-z]{3})[a-z]* +(\d{1,2})(?:,| [\d:]+)? +(\d{4})|(\d{1,2}) ([A-Za-z]{3})[a-z]* (\d{4})"
+)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DATE_PART = re.compile(r"(?<!\d)(?:19|20)\d{2}-?\d{2}-?\d{2}(?!\d)")
+_CHANNEL = re.compile(r"#+[\w\-]+")
+
+
+def is_log_name(name: str) -> bool:
+    """Return whether a file of this name may be a chat log."""
+    return name.lower().endswith(SUFFIXES)
+
+
+def is_log(beginning: bytes) -> bool:
+    """Return whether a file's beginning is a chat log's: most of its lines have a time and somebody who speaks."""
+    lines = [line for line in beginning.split(b"\n")[:60] if line.strip()]
+    lines = lines[:-1] if len(lines) > 20 else lines
+    said = sum(1 for line in lines if (time := _TIME.match(line)) and _speaks(line[time.end() :]))
+    return said >= 2 and said * 2 >= len(lines)
+
+
+def _speaks(rest: bytes) -> bool:
+    text = rest.decode("utf-8", "replace")
+    return _SAID.match(text) is not None or _TABBED.match(text) is not None
+
+
+def conversation_of(key: str) -> str:
+    """Return the conversation that a log's path stands for: its folder and the channel in its name.
+
+    What follows a date in the name only numbers the parts of a day, so such files belong together.
+    """
+    folder, _, name = key.rpartition("/")
+    stem = name
+    while stem.lower().endswith(SUFFIXES):
+        stem = stem.rpartition(".")[0]
+    channel = _CHANNEL.search(stem)
+    if channel is not None:
+        label = channel[0]
+    else:
+        date = _DATE_PART.search(stem)
+        label = (stem if date is None else stem[: date.start()]).strip(" ._-")
+    return "/".join(part for part in (folder, label) if part)
+
+
+class _Span:
+    """Lines of one day that stand together in a file."""
+
+    __slots__ = ("day_ms", "digest", "length", "line", "offset")
+
+    def __init__(self, day_ms: int | None, offset: int, line: int) -> None:
+        self.day_ms = day_ms
+        self.offset = offset
+        self.line = line
+        self.length = 0
+        self.digest = blake2b(digest_size=16)
+
+
+def split_days(stream: IO[bytes], first_day_ms: int | None) -> Iterator[_Span]:
+    """Yield the days of a log in its order. Streams."""
+    day_ms = first_day_ms
+    clock = -1
+    offset = 0
+    span = _Span(day_ms, 0, 1)
+    timed = False  # whether the span holds a line with a time
+    number = 0
+    while line := stream.readline(_MAX_LINE):
+        number += 1
+        here = day_ms
+        time = _TIME.match(line)
+        if time is not None:
+            minutes = int(time[4]) * 60 + int(time[5])
+            if time[1] is not None:
+                here = _midnight(int(time[1]), int(time[2]), int(time[3])) or here
+            elif day_ms is not None and clock - minutes > 12 * 60:
+                here = day_ms + DAY_MS
+            clock = minutes
+        elif (changed := _DAY_CHANGED.match(line)) is not None:
+            announced = _announced(changed[1])
+            if announced is not None:
+                here, clock = announced, -1
+        if here != day_ms:
+            if span.length and (timed or span.day_ms is not None):
+                yield span
+                span = _Span(here, offset, number)
+            else:
+                span.day_ms = here  # the log's own opening lines belong to its first day
+            day_ms = here
+            timed = False
+        timed = timed or time is not None
+        span.digest.update(line)
+        span.length += len(line)
+        offset += len(line)
+    if span.length:
+        yield span
+
+
+def _midnight(year: int, month: int, day: int) -> int | None:
+    try:
+        return int(datetime(year, month, day, tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        return None
+
+
+def _announced(text: bytes) -> int | None:
+    match = _MONTH_DAY.search(text.decode("utf-8", "replace"))
+    if match is None:
+        return None
+    month = (match[1] or match[5]).lower()
+    if month not in _MONTHS:
+        return None
+    return _midnight(int(match[3] or match[6]), _MONTHS.index(month) + 1, int(match[2] or match[4]))
+
+
+class IrcReader:
+    """Reader of a chat log, or of a folder of them."""
+
+    kind = "irc"
+    source_kind = SourceKind.CHAT
+
+    def scan(self, source: SourceIntent, known: Mapping[str, Stamp], resume: Resume | None = None) -> Iterator[Event]:
+        del resume
+        for file in walk(source, is_log_name):
+            if isinstance(file, Hidden):
+                yield file
+                continue
+            old = known.get(file.key)
+            if old is not None and old.same_file(file.stamp):
+                yield FileSeen(file.key, old, unchanged=True)
+                continue
+            try:
+                yield from self._scan_file(file)
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                yield FileSeen(file.key, replace(file.stamp, state="unreadable", reason=reason))
+
+    def _scan_file(self, file: File) -> Iterator[Event]:
+        conversation = conversation_of(file.key)
+        with open(file.path, "rb") as stream:
+            beginning = stream.read(8192)
+            if not is_log(beginning):
+                reason = "the file is empty" if not beginning.strip() else "not a chat log"
+                yield FileSeen(file.key, replace(file.stamp, state="unreadable", reason=reason))
+                return
+            stream.seek(0)
+            noon = date_in_name(file.key.rpartition("/")[2])
+            for span in split_days(stream, None if noon is None else noon - noon % DAY_MS):
+                part = {
+                    **file.place,
+                    "hash": span.digest.hexdigest(),
+                    "offset": span.offset,
+                    "length": span.length,
+                    "line": span.line,
+                    "day": span.day_ms,
+                }
+                day = day_name(span.day_ms) or "undated"
+                key = f"{conversation}/{day}" if conversation else day
+                title = f"{conversation} {day}".strip()
+                yield Found(key, self.source_kind, part, span.day_ms, title)
+        yield FileSeen(file.key, file.stamp)
+
+    def read(self, source: SourceIntent, item_key: str, parts: Sequence[Part]) -> CanonicalItem:
+        found = []
+        kept: list[Part] = []
+        moved: Moved | None = None
+        for part in sorted(parts, key=lambda part: (part["path"], part["offset"])):
+            try:
+                data = checked(read_span(locate(source, part), part), part)
+            except Moved as error:
+                moved = error
+                continue
+            kept.append(part)
+            found.append((read_turns(decode_text(data), part["day"], int(part["line"])), {"path": part["path"]}))
+        if not found and moved is not None:
+            raise moved
+        return canonicalize_chat(
+            found,
+            item_key=item_key,
+            conversation=conversation_of(str(parts[0]["path"])),
+            day_ms=parts[0]["day"],
+            content_hash=hash_of_parts(kept),
+        )
+
+
+def read_turns(text: str, day_ms: int | None, first_line: int = 1) -> list[Turn]:
+    """Return the turns of one day's lines. What is nobody's turn is kept as an event."""
+    turns: list[Turn] = []
+    for number, raw in enumerate(text.replace("\r\n", "\n").split("\n"), first_line):
+        line = raw.rstrip()
+        if not line.strip():
+            continue
+        time = _TIME.match(line.encode("utf-8", "replace"))
+        rest = line if time is None else line.encode("utf-8", "replace")[time.end() :].decode("utf-8", "replace")
+        time_ms, shown = _moment(time, day_ms)
+        said = _SAID.match(rest) or (_TABBED.match(rest) if time is not None else None)
+        action = None if said is not None else _ACTION.fullmatch(rest)
+        if said is not None:
+            turns.append(Turn(f"{shown}<{said[1]}> {said[2]}".rstrip(), time_ms, said[1], number))
+        elif action is not None and time is not None:
+            turns.append(Turn(f"{shown}* {action[1]} {action[2] or ''}".rstrip(), time_ms, action[1], number))
+        else:
+            turns.append(Turn(line.strip(), time_ms, None, number, event=True))
+    return turns
+
+
+def _moment(time: re.Match[bytes] | None, day_ms: int | None) -> tuple[int | None, str]:
+    if time is None:
+        return None, ""
+    hour, minute, second = int(time[4]), int(time[5]), time[6]
+    shown = f"[{hour:02d}:{minute:02d}" + (f":{second.decode()}" if second is not None else "") + "] "
+    if day_ms is None:
+        return None, shown
+    return day_ms + ((hour * 60 + minute) * 60 + int(second or 0)) * 1000, shown

@@ -1,0 +1,124 @@
+"""How much a chunk is worth, cheaply, and whether it is admitted.
+
+A signal that is not there is left out of the mean, not counted as a half: elsewhere that made every score the same and
+the admission unable to refuse anything. Admission is conservative: only noise is dropped, prose never is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agent.ingest.canonical import BlockKind
+from agent.states import SourceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from agent.ingest.chunker import Chunk
+    from agent.models.protocol import Extraction
+
+SCORE_VERSION = 1
+
+_WEIGHTS = {"length": 1.0, "prose": 1.5, "variety": 1.0, "structure": 0.5, "voices": 0.5, "own_words": 1.0}
+NOISE = ("empty", "blob", "repeated", "quoted_only", "signature_only")
+"""Signals that are there only where they hold: a chunk with one of them is noise."""
+
+_ENOUGH_TOKENS = 120
+_MANY_WORDS = 20
+_ADDRESS_LINES = re.compile(r"(?:(?:From|To|Cc): [^\n]*\n?)+")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_BLOB = re.compile(r"[A-Za-z0-9+/=_\-]{48,}|\b[0-9a-fA-F]{32,}\b")
+_HAS_BLOB = re.compile(r"[A-Za-z0-9+/=_\-]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class FastScore:
+    """A score in 0 … 1 and the signals it came from."""
+
+    score: float
+    signals: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeepScore:
+    """The score after extraction and the decision."""
+
+    score: float
+    admitted: bool
+
+
+def fast_score(chunk: Chunk) -> FastScore:
+    """Return the score of a chunk from its text alone: no model, no clock, no counts over the corpus. Pure."""
+    text = chunk.text
+    kinds = chunk.kinds
+    if BlockKind.ADDRESSES in kinds:
+        match = _ADDRESS_LINES.match(text)
+        text = text[match.end() :] if match is not None else text
+    dense = "".join(text.split())
+    signals: dict[str, float] = {"length": round(min(1.0, chunk.tokens / _ENOUGH_TOKENS), 4)}
+    words = _WORD.findall(text)
+    if dense:
+        letters = sum(map(str.isalpha, dense))
+        signals["prose"] = round(letters / len(dense), 4)
+    if len(words) >= _MANY_WORDS:
+        signals["variety"] = round(min(1.0, 2 * len({word.lower() for word in words}) / len(words)), 4)
+    if chunk.heading_path:
+        signals["structure"] = 1.0
+    if chunk.source_kind is SourceKind.CHAT and chunk.turns:
+        signals["voices"] = round(min(1.0, chunk.authors / 3), 4)
+    if chunk.source_kind is SourceKind.EMAIL and dense:
+        lines = [line for line in text.split("\n") if line.strip()]
+        signals["own_words"] = round(1 - sum(line.startswith(">") for line in lines) / len(lines), 4)
+    for name in _noise(text, dense, words, kinds):
+        signals[name] = 1.0
+    return FastScore(_mean(signals), signals)
+
+
+def score_chunks_fast(chunks: Sequence[Chunk]) -> list[FastScore]:
+    """Return the fast score of each chunk (lane 1's step of that name)."""
+    return [fast_score(chunk) for chunk in chunks]
+
+
+def _noise(text: str, dense: str, words: Sequence[str], kinds: frozenset[BlockKind]) -> list[str]:
+    found: list[str] = []
+    said = kinds - {BlockKind.ADDRESSES}
+    if said and said <= {BlockKind.SIGNATURE}:
+        found.append("signature_only")
+    elif said and BlockKind.QUOTE in said and said <= {BlockKind.QUOTE, BlockKind.SIGNATURE}:
+        found.append("quoted_only")
+    if sum(map(str.isalnum, dense[:64])) < 2 and sum(map(str.isalnum, dense)) < 2:
+        found.append("empty")
+    elif _HAS_BLOB.search(dense) is not None and len(_CJK.findall(dense)) < 10:
+        blob = sum(len(match) for match in _BLOB.findall(text))
+        plain = _WORD.findall(_BLOB.sub(" ", text))
+        if blob > 0.8 * len(dense) and len(plain) < 8:
+            found.append("blob")
+    if (len(dense) >= 24 and len(words) < 4) or len(dense) >= 200:
+        # One or two letters over and over: rules, padding, a key that was held down.
+        common = sum(count for _, count in Counter(dense).most_common(2))
+        if common > 0.9 * len(dense):
+            found.append("repeated")
+    return found
+
+
+def _mean(signals: Mapping[str, float]) -> float:
+    if any(name in signals for name in NOISE):
+        return 0.0
+    present = [(value, _WEIGHTS[name]) for name, value in signals.items() if name in _WEIGHTS]
+    total = sum(weight for _, weight in present)
+    return round(sum(value * weight for value, weight in present) / total, 4) if total else 0.0
+
+
+def deep_score(fast: float, signals: Mapping[str, float], extraction: Extraction | None) -> DeepScore:
+    """Return the final score and whether the chunk is admitted. Pure.
+
+    ``extraction`` is ``None`` where the extractor could not be asked (a parked job): the fast score decides alone.
+    """
+    admitted = not any(name in signals for name in NOISE)
+    if extraction is None:
+        return DeepScore(fast, admitted)
+    return DeepScore(round((fast + extraction.importance) / 2, 4), admitted)

@@ -1,0 +1,72 @@
+"""How many items are on their way at once: drain forward, don't widen.
+
+At most ``queue.max_ready_ingest`` ``ingest_file`` rows are ready; what else was found waits in ``mem_tree_items``. Each
+ingest that settles looks whether the window fell below a half and fills it, so a large source flows without a tick.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.queue.types import NewJob
+from agent.states import ItemState, JobKind
+
+if TYPE_CHECKING:
+    from agent.config import Intent
+    from agent.db import Connection
+
+
+def top_up(connection: Connection, intent: Intent, *, first: str | None = None, always: bool = False) -> list[NewJob]:
+    """Return jobs for items that were found, and mark these queued, inside the caller's transaction.
+
+    Nothing happens while the window is at least half full, unless ``always``. Sources share the room evenly; ``first``
+    is asked first.
+    """
+    window = intent.queue.max_ready_ingest
+    waiting = ready_ingests(connection, window)
+    room = window - waiting
+    if room <= 0 or (not always and waiting * 2 >= window):
+        return []
+    sources = [source.id for source in intent.sources]
+    if first is not None:
+        sources = [first, *(source for source in sources if source != first)]
+    queues = [rows for source_id in sources if (rows := found_items(connection, source_id, room))]
+    chosen: list[tuple[int, NewJob]] = []
+    share = -(-room // len(queues)) if queues else 0
+    for rows in queues:
+        chosen.extend(rows[: min(share, room - len(chosen))])
+    for rows in queues:
+        if len(chosen) < room:
+            chosen.extend(rows[share : share + room - len(chosen)])
+    connection.many(
+        "UPDATE mem_tree_items SET state = ? WHERE item_seq = ?",
+        [(str(ItemState.QUEUED), item_seq) for item_seq, _ in chosen],
+    )
+    return [job for _, job in chosen]
+
+
+def ready_ingests(connection: Connection, most: int) -> int:
+    """Return how many ``ingest_file`` rows are ready, counting no further than ``most``."""
+    count: int = connection.value(
+        """
+        SELECT count(*)
+          FROM (SELECT 1 FROM mem_tree_jobs WHERE kind = ? AND status = 'ready' LIMIT ?)
+        """,
+        (str(JobKind.INGEST_FILE), most),
+    )
+    return count
+
+
+def found_items(connection: Connection, source_id: str, most: int) -> list[tuple[int, NewJob]]:
+    """Return the first items of a source, in its order, that were found and wait for a job."""
+    rows = connection.all(
+        """
+        SELECT item_seq, item_key, seen_hash
+          FROM mem_tree_items
+         WHERE source_id = ? AND state = 'found'
+         ORDER BY sort_key
+         LIMIT ?
+        """,
+        (source_id, most),
+    )
+    return [(item_seq, NewJob.ingest_file(source_id, item_key, seen_hash)) for item_seq, item_key, seen_hash in rows]
