@@ -82,7 +82,7 @@ class Claim:
     """How a worker claims: which kinds it may take, under whose name, for how long.
 
     ``allowed`` is asked per kind before every claim (the seed's ``wait_for_capacity``). ``with_permit=False`` leaves
-    LLM-bound kinds alone (point 7). ``batch`` bounds how many rows of a kind with a batch handler are taken at once.
+    LLM-bound kinds alone (point 7). ``batch`` bounds how many rows of a kind are taken at once.
     """
 
     registry: Registry
@@ -243,7 +243,7 @@ def claim_next(
 
 
 def claim_jobs(connection: Connection, claim: Claim, now_ms: int) -> list[Job]:
-    """Lease the next due job, and where its kind has a batch handler more of that kind; ``[]`` where none is due.
+    """Lease the next due job, and more of its kind up to its ``batch_size``; ``[]`` where none is due.
 
     After a commit that reported an error the lease may exist: call ``release_running_locks`` for this worker first.
     """
@@ -270,7 +270,7 @@ def claim_jobs_tx(connection: Connection, claim: Claim, now_ms: int) -> list[Job
             break
     spec = claim.registry[job.kind]
     size = spec.batch_size if claim.batch is None else min(spec.batch_size, claim.batch)
-    if spec.batch is None or size <= 1 or job.crashes:
+    if size <= 1 or job.crashes:
         return [job]
     return [job, *_take_more(connection, job.kind, claim.worker_id, now_ms, until, size - 1)]
 

@@ -217,8 +217,9 @@ def drain_spoolctl(home: Path, barrier: Any, seen: list[Any]) -> None:
     """Claim and settle through spoolctl's store, without starting the commands."""
     import os
 
-    from agent.ids import random_id
     from spoolctl import store
+
+    from agent.ids import random_id
 
     connection = store.connect(str(home / "spool.db"))
     worker, pid = random_id(), os.getpid()
