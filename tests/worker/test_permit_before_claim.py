@@ -112,6 +112,17 @@ def test_a_permit_for_a_row_that_needs_none_goes_back_at_once(make_bench: Make, 
     assert seen == [True, True]
 
 
+def test_under_a_permit_one_row_is_taken_at_a_time(make_bench: Make) -> None:
+    batched = replace(kinds.BATCH, llm_bound=True)
+    bench = make_bench(batched, open_profile=kinds.open_profile)
+    ids = [bench.add(new_job("test_batch", str(number))) for number in range(3)]
+    bench.steps(1)
+    assert [bench.status(each) for each in ids] == ["done", "ready", "ready"]
+    free = make_bench(batched)
+    free.steps(1)
+    assert [free.status(each) for each in ids] == ["done"] * 3
+
+
 def test_a_profile_that_cannot_be_opened_leaves_the_error_to_the_row(make_bench: Make) -> None:
     from agent.errors import JobFailure
 

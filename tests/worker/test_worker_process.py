@@ -18,6 +18,7 @@ from agent.queue import enqueue, wake_workers
 from agent.queue.handling import handling_path, read_handling
 from agent.queue.types import NewJob
 from agent.queue.worker_args import EXIT_CORRUPT, EXIT_LEASE, EXIT_ORPHANED, EXIT_RECYCLE, STOP
+from agent.worker.kinds import KIND_NAMES
 from tests.gate.conftest import CallServer
 from tests.worker.conftest import Workers
 from tests.worker.kinds import new_job
@@ -240,3 +241,37 @@ def test_the_intent_is_read_again_for_each_job(paths: Paths) -> None:
     assert watcher.current.queue.extract_batch == 32
     paths.config_file.write_text("[queue]\nextract_batch = 5\n")
     assert watcher.current.queue.extract_batch == 5
+
+
+def test_worker_processes_grow_a_memory(
+    connection: Connection, workers: Workers, paths: Paths, tmp_path: Path, wait_until: Until
+) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    for number in range(5):
+        body = "\n\n".join(f"Anna Berg wrote paragraph {part} of note {number}. " * 20 for part in range(8))
+        (notes / f"{number}.md").write_text(f"# Note {number}\n\n{body}\n")
+    paths.config_file.write_text(
+        f"""
+        [[sources]]
+        id = "notes"
+        kind = "folder"
+        name = "Notes"
+        paths = ["{notes}"]
+        """
+    )
+    add(connection, NewJob.sync_source("notes"))
+    for slot in range(2):
+        workers.start(slot=slot, kind_names=KIND_NAMES, open_profile="agent.models.profiles:open_profile")
+    wait_until(
+        lambda: (
+            connection.value("SELECT count(*) FROM mem_tree_trees WHERE kind = 'document' AND root_id IS NOT NULL") == 5
+            and not connection.value("SELECT count(*) FROM mem_tree_jobs WHERE status IN ('ready', 'running')")
+        ),
+        30,
+        "five document trees and an empty queue",
+    )
+    assert connection.all("SELECT DISTINCT status FROM mem_tree_jobs") == [("done",)]
+    assert connection.all("SELECT DISTINCT lifecycle FROM mem_tree_chunks") == [("sealed",)]
+    lacking = "SELECT count(*) FROM {} WHERE embedded_signature IS NULL"
+    assert [connection.value(lacking.format(table)) for table in ("mem_tree_chunks", "mem_tree_summaries")] == [0, 0]
