@@ -94,14 +94,18 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 @contextmanager
 def grown_home(
-    say: Callable[[str], None], *, workers: int | None = None, follow: Follow = lambda _: nullcontext()
+    say: Callable[[str], None],
+    *,
+    workers: int | None = None,
+    follow: Follow = lambda _: nullcontext(),
+    debug: bool = False,
 ) -> Iterator[Grown]:
     """Add the samples to a throw-away home, grow them with the processes of ``run``, and hold the home open.
 
     ``say`` is told what happens, ``follow`` may watch the memory while it grows. Raises ``KeyboardInterrupt`` where
     the owner ended it, ``AgentFault`` where it did not grow; nothing is left behind either way.
     """
-    from agent.actions.running import INTERRUPTED, run_agent
+    from agent.actions.running import run_agent
     from agent.actions.sources import add
 
     with throwaway_home() as (paths, samples):
@@ -113,8 +117,9 @@ def grown_home(
                 say(f"added {found.source_id} ({found.kind}): {found.items} items")
             begun = home.clock.monotonic()
         with follow(paths):
-            ran = run_agent(paths, once=True, workers=WORKERS if workers is None else workers)
-        if ran.exit_code == INTERRUPTED:
+            ran = run_agent(paths, once=True, workers=WORKERS if workers is None else workers, debug=debug)
+        if ran.ended == "stopped":
+            # By a signal: nobody else knows this home.
             raise KeyboardInterrupt
         if ran.ended != "finished":
             raise AgentFault("the demo did not grow", ran.words, "run `sapwood doctor`; with --debug it says more")
@@ -131,7 +136,7 @@ def look_around(grown: Grown) -> DemoResult:
     return DemoResult(
         added=dict(grown.added),
         seconds=round(grown.seconds, 1),
-        outlines=outlines(home, depth=2, breadth=6),
+        outlines=outlines(home, depth=3, breadth=4),
         path=tuple(show(home, node, depth=0) for node in _path_up(home)),
         searches=searches,
     )

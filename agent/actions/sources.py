@@ -22,22 +22,23 @@ AUTO = "auto"
 
 
 @dataclass(frozen=True)
+class Unreadable:
+    """One item or file of a source that could not be read, and why."""
+
+    item: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Added:
-    """A new source: its id, its kind, how many items a first look counted."""
+    """A new source: its id, its kind, how many items a first look counted, and what that look could not read."""
 
     source_id: str
     kind: str
     name: str
     paths: tuple[str, ...]
     items: int
-
-
-@dataclass(frozen=True)
-class Unreadable:
-    """One item or file of a source that could not be read, and why."""
-
-    item: str
-    reason: str
+    unreadable: tuple[Unreadable, ...]
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def add(
     Counts what is there, which blocks for as long as listing a folder or reading a mailbox takes. Raises
     ``UsageFault`` for a path that is missing or named already and for a kind that this version does not read.
     """
-    from agent.ingest import detect, survey
+    from agent.ingest.survey import detect, survey
 
     found = [_absolute(path) for path in paths]
     _refuse_twice(home, found)
@@ -98,7 +99,9 @@ def add(
             "name them one by one, or say which with --kind",
         )
     kind = kinds.pop()
-    items = sum(survey(path, kind, exclude=tuple(exclude)).items for path in found)
+    looks = [survey(path, kind, exclude=tuple(exclude)) for path in found]
+    items = sum(look.items for look in looks)
+    unreadable = tuple(Unreadable(each.path, each.reason) for look in looks for each in look.unreadable)
     title = name or found[0].stem if found[0].is_file() else name or found[0].name
     source = SourceIntent(
         id=_free_id(home, title, given=name is not None),
@@ -110,7 +113,7 @@ def add(
     )
     add_source(home.paths, source)
     home.enqueue(NewJob.sync_source(source.id))
-    return Added(source.id, kind, title, source.paths, items)
+    return Added(source.id, kind, title, source.paths, items, unreadable)
 
 
 def _absolute(path: str) -> Path:
@@ -153,6 +156,8 @@ def sources(home: Home) -> SourceList:
 
 
 def _row(home: Home, source: SourceIntent) -> SourceRow:
+    from agent.ingest.sync import list_unreadable
+
     connection = home.connection
     states = {
         str(state): int(count)
@@ -169,21 +174,6 @@ def _row(home: Home, source: SourceIntent) -> SourceRow:
         """,
         (source.id,),
     )
-    unreadable = connection.all(
-        """
-        SELECT item_key, coalesce(reason, '')
-          FROM mem_tree_items
-         WHERE source_id = ?1
-           AND state = ?2
-        UNION
-        SELECT path, coalesce(reason, '')
-          FROM mem_tree_files
-         WHERE source_id = ?1
-           AND state = ?2
-         ORDER BY 1
-        """,
-        (source.id, str(ItemState.UNREADABLE)),
-    )
     looked = connection.one(
         "SELECT last_sync_ms, last_error FROM mem_tree_sources WHERE source_id = ?", (source.id,)
     ) or (None, None)
@@ -197,7 +187,7 @@ def _row(home: Home, source: SourceIntent) -> SourceRow:
         items=sum(count for state, count in states.items() if state != ItemState.GONE),
         chunks=int(chunks),
         waiting=states.get(ItemState.FOUND, 0) + states.get(ItemState.QUEUED, 0),
-        unreadable=tuple(Unreadable(*row) for row in unreadable),
+        unreadable=tuple(Unreadable(each.path, each.reason) for each in list_unreadable(connection, source.id)),
         last_sync_ms=looked[0],
         error=looked[1],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.cli.nodes import place_words, print_hits, print_outlines
-from agent.cli.output import one_line
+from agent.cli.output import fitted, one_line
 
 if TYPE_CHECKING:
     from agent.actions.demo import DemoResult, Grown
@@ -33,10 +33,11 @@ def print_path(output: Output, result: DemoResult) -> None:
         what = "passage" if node.kind == "leaf" else f"summary of {node.leaves} passages"
         if step:
             output.line("↑", indent=2 * step)
-        where = place_words(shown.origin.path, shown.origin.locator) if node.kind == "leaf" else ""
-        title = one_line(node.title or shown.origin.source_id, 40)
-        output.line(f"{title} ({what}{', ' + where if where else ''})", "bold", indent=2 * step)
+        title = fitted(node.title or shown.origin.source_id, output.width - 2 * step - len(what) - 4)
+        output.line(f"{title} ({what})", "bold", indent=2 * step)
         output.line(one_line(node.text, 2 * (output.width - 2 * step - 4)), indent=2 * step)
+        if node.kind == "leaf":
+            output.line(place_words(shown.origin.path, shown.origin.locator), "dim", indent=2 * step)
 
 
 def print_farewell(output: Output) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.output import one_line
+from agent.cli.output import fitted, one_line
 
 if TYPE_CHECKING:
     from agent.actions.home import Home
@@ -29,19 +29,20 @@ def print_hits(output: Output, home: Home, found: SearchResult, query: str) -> N
     for number, hit in enumerate(found.hits, start=1):
         if number > 1:
             output.line()
-        output.line(f"{number:2}  {one_line(hit.title or hit.source_id, output.width - 8)}", "bold")
+        output.line(f"{number:2}  {fitted(hit.title or hit.source_id, output.width - 8)}", "bold")
         piece = snippet(home, hit.text, query, SNIPPET_LINES * (output.width - 6))
         text = f"{'… ' if piece.cut_before else ''}{piece.text}{' …' if piece.cut_after else ''}"
         output.line(one_line(text), indent=4)
-        output.line(provenance(hit), "dim", indent=4)
+        place = place_words(hit.path, hit.locator)
+        if place:
+            output.line(place, "dim", indent=4)
+        output.line(origin_words(hit), "dim", indent=4)
 
 
-def provenance(hit: Hit) -> str:
-    """Return where a hit comes from, in one line: file and place, author, time, source, id."""
-    parts = [place_words(hit.path, hit.locator), hit.author, _day(hit.time)]
-    if hit.kind == "summary":
-        parts.append(f"summary, level {hit.level}")
-    parts += [f"in {hit.source_id}", hit.node_id[:SHORT_ID]]
+def origin_words(hit: Hit) -> str:
+    """Return what a hit is and where it comes from, beside its place: source, author, day, id."""
+    what = f"summary, level {hit.level}" if hit.kind == "summary" else None
+    parts = [f"in {hit.source_id}", what, hit.author, _day(hit.time), hit.node_id[:SHORT_ID]]
     return " · ".join(one_line(part) for part in parts if part)
 
 
@@ -67,7 +68,7 @@ def print_node(output: Output, found: Shown) -> None:
     """Print one node whole, with what is above and below it."""
     node, origin = found.node, found.origin
     what = "passage" if node.kind == "leaf" else f"summary of {node.leaves} passages, level {node.level}"
-    output.heading(one_line(node.title or node.node_id, output.width))
+    output.heading(fitted(node.title or node.node_id, output.width))
     output.facts(
         [
             ("id", node.node_id),
@@ -83,7 +84,8 @@ def print_node(output: Output, found: Shown) -> None:
         output.heading("Above it")
         for parent in found.parents:
             output.line(
-                f"{parent.node_id[:SHORT_ID]}  level {parent.level}  {one_line(parent.title or '', 50)}", indent=2
+                f"{parent.node_id[:SHORT_ID]}  level {parent.level}  {fitted(parent.title or '', output.width - 26)}",
+                indent=2,
             )
     if found.children:
         output.line()
@@ -111,7 +113,7 @@ def _about(found: Shown) -> list[tuple[str, str | None]]:
 def _print_branch(output: Output, branch: Branch, indent: int) -> None:
     node = branch.node
     room = max(20, output.width - indent - SHORT_ID - 4)
-    output.line(f"{node.node_id[:SHORT_ID]}  {one_line(node.title or node.text, room)}", indent=indent)
+    output.line(f"{node.node_id[:SHORT_ID]}  {fitted(node.title or node.text, room)}", indent=indent)
     for child in branch.children[:CHILDREN_SHOWN]:
         _print_branch(output, child, indent + 2)
 
@@ -143,7 +145,7 @@ def _label(node: Outline, room: int) -> str:
     mark = "▪" if node.kind == "leaf" else "◆"
     size = f" ({node.leaves})" if node.leaves else ""
     tail = f"{size}  {node.node_id[:SHORT_ID]}"
-    return f"{mark} {one_line(node.label, max(10, room - len(tail) - 2))}{tail}"
+    return f"{mark} {fitted(node.label, max(10, room - len(tail) - 2))}{tail}"
 
 
 def _day(time: str | None) -> str | None:

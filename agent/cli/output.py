@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PIPE_WIDTH = 80
+# Up to this length (a time with its offset) a cell of a table is never folded.
+SHORT_CELL = 25
 
 # Control characters but newline and tab, and the marks that turn the direction of what follows.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -41,6 +43,16 @@ def one_line(text: str, limit: int = 0) -> str:
     if limit and len(line) > limit:
         return line[: limit - 1].rstrip() + "…"
     return line
+
+
+def fitted(text: str, columns: int) -> str:
+    """Return a text on one line, cut to so many columns of a terminal (CJK letters take two)."""
+    from rich.cells import cell_len, set_cell_size
+
+    line = " ".join(clean(text).split())
+    if cell_len(line) <= columns:
+        return line
+    return set_cell_size(line, max(0, columns - 1)).rstrip() + "…"
 
 
 def plain(value: Any) -> Any:
@@ -140,21 +152,23 @@ class Output:
         self.line(text, "bold")
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Iterable[str] = ()) -> None:
-        """Print a table that fits the width: columns named in ``numbers`` stand right, the last one is folded."""
+        """Print a table that fits the width: columns named in ``numbers`` stand right, long cells are folded."""
         from rich.table import Table
         from rich.text import Text
 
         right = set(numbers)
+        cells = [[clean("" if cell is None else str(cell)) for cell in row] for row in rows]
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for at, name in enumerate(columns):
+            longest = max([len(name), *(len(row[at]) for row in cells)])
             table.add_column(
                 name,
                 justify="right" if name in right else "left",
-                no_wrap=at < len(columns) - 1,
+                no_wrap=name in right or longest <= SHORT_CELL,
                 overflow="fold",
             )
-        for row in rows:
-            table.add_row(*(Text(clean("" if cell is None else str(cell))) for cell in row))
+        for row in cells:
+            table.add_row(*(Text(cell) for cell in row))
         self.render(table)
 
     def facts(self, rows: Iterable[tuple[str, object]]) -> None:

@@ -48,7 +48,7 @@ def jobs(context: click.Context, status: str | None, kind: str | None, limit: in
                 row["kind"],
                 row["status"],
                 f"{row['attempts']}/{row['max_attempts']}",
-                one_line(row["last_error"] or row["dedupe_key"] or "", 200),
+                one_line(row["last_error"] or row["dedupe_key"] or "", 100),
             )
             for row in found.jobs
         ],

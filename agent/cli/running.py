@@ -195,7 +195,7 @@ def demo(context: click.Context, workers: int | None) -> None:
     output = output_of(context)
     say = output.note if output.as_json else output.line
     say("A throw-away home with the notes, mails and chat of an invented garden club:")
-    with grown_home(say, workers=workers, follow=Progress) as grown:
+    with grown_home(say, workers=workers, follow=Progress, debug=output.debug) as grown:
         result = look_around(grown)
         if not output.as_json:
             print_demo(output, grown, result)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 
 from agent.cli.command import SapwoodCommand, output_of
+
+if TYPE_CHECKING:
+    from agent.actions.sources import Unreadable
+    from agent.cli.output import Output
 
 KINDS = (
     *("auto", "folder", "mbox", "maildir", "eml", "irc", "whatsapp", "signal", "slack", "telegram", "discord"),
@@ -54,6 +61,7 @@ def add(
         return
     what = f"{found.items} {'item' if found.items == 1 else 'items'}"
     output.line(f"added {found.source_id} ({found.kind}): {what}")
+    _print_unreadable(output, found.source_id, found.unreadable)
     if notice:
         output.note(notice)
 
@@ -94,13 +102,18 @@ def sources(context: click.Context) -> None:
         if row.error:
             output.line()
             output.line(f"{row.id}: {row.error}")
-        if row.unreadable:
-            output.line()
-            output.heading(f"{row.id}: could not be read")
-            for each in row.unreadable[:REASONS_SHOWN]:
-                output.line(f"{each.item}: {each.reason}", indent=2)
-            if len(row.unreadable) > REASONS_SHOWN:
-                output.line(f"… and {len(row.unreadable) - REASONS_SHOWN} more; --json lists all", indent=2)
+        _print_unreadable(output, row.id, row.unreadable)
+
+
+def _print_unreadable(output: Output, source_id: str, unreadable: Sequence[Unreadable]) -> None:
+    if not unreadable:
+        return
+    output.line()
+    output.heading(f"{source_id}: could not be read")
+    for each in unreadable[:REASONS_SHOWN]:
+        output.line(f"{each.item}: {each.reason}", indent=2)
+    if len(unreadable) > REASONS_SHOWN:
+        output.line(f"… and {len(unreadable) - REASONS_SHOWN} more; --json lists all", indent=2)
 
 
 @click.command(

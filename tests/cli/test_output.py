@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.output import Output, clean, one_line, plain
+from agent.cli.output import Output, clean, fitted, one_line, plain
 from agent.states import Lifecycle
 
 
@@ -88,6 +88,8 @@ def test_json_is_ascii_where_the_pipe_is_not_utf8() -> None:
 def test_one_line_is_cut_with_an_ellipsis() -> None:
     assert one_line("a\n\tb  c") == "a b c"
     assert one_line("abcdef", 4) == "abc…"
+    assert fitted("漢字漢字漢", 6) == "漢字…"
+    assert fitted("漢字漢", 6) == "漢字漢"
 
 
 def test_reader_that_leaves_early_is_no_error() -> None:

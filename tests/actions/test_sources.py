@@ -1,0 +1,118 @@
+"""Naming what is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.actions.home import Home, open_home
+from agent.actions.sources import add, sources, sync
+from agent.config import load_intent
+from agent.errors import UsageFault
+from agent.paths import Paths
+
+MAIL = b"From a@example.org Sat Jan  3 01:05:34 2026\nFrom: a@example.org\nSubject: one\n\nbody\n\n"
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "My Notes"
+    folder.mkdir()
+    (folder / "one.md").write_text("# One\n\nSome words.\n")
+    (folder / "two.txt").write_text("Other words.\n")
+    return folder
+
+
+def queued(home: Home) -> list[str]:
+    return [row[0] for row in home.connection.all("SELECT dedupe_key FROM mem_tree_jobs ORDER BY id")]
+
+
+def test_added_source_stands_in_the_intent_and_is_looked_at(home: Home, paths: Paths, notes: Path) -> None:
+    found = add(home, [str(notes)], private=True, exclude=["*.bak"])
+    assert (found.source_id, found.kind, found.items) == ("my-notes", "folder", 2)
+    held = load_intent(paths).intent.sources[0]
+    assert (held.id, held.kind, held.name, held.paths) == ("my-notes", "folder", "My Notes", (str(notes),))
+    assert held.private
+    assert held.exclude == ("*.bak",)
+    assert queued(home) == ["sync:my-notes"]
+
+
+def test_kind_is_found_out(home: Home, tmp_path: Path, notes: Path) -> None:
+    box = tmp_path / "box.mbox"
+    box.write_bytes(b"".join(MAIL.replace(b"body", b"body %d" % n) for n in range(3)))
+    assert add(home, [str(notes)]).kind == "folder"
+    found = add(home, [str(box)])
+    assert (found.kind, found.items, found.source_id) == ("mbox", 3, "box")
+
+
+def test_kind_that_is_not_built_yet_is_said_to_be_so(home: Home, notes: Path) -> None:
+    for kind in ("maildir", "whatsapp", "git"):
+        with pytest.raises(UsageFault) as caught:
+            add(home, [str(notes)], kind=kind)
+        assert kind in str(caught.value)
+    assert queued(home) == []
+    assert load_intent(home.paths).intent.sources == ()
+
+
+def test_missing_path_is_refused(home: Home, tmp_path: Path) -> None:
+    with pytest.raises(UsageFault, match="nothing at this path"):
+        add(home, [str(tmp_path / "nowhere")])
+
+
+def test_the_same_path_is_not_named_twice(home: Home, paths: Paths, notes: Path) -> None:
+    with pytest.raises(UsageFault, match="twice"):
+        add(home, [str(notes), f"{notes}/"])
+    add(home, [str(notes)])
+    with open_home(paths) as later, pytest.raises(UsageFault, match="already"):
+        add(later, [f"{notes}/."])
+
+
+def test_paths_of_different_kinds_are_not_one_source(home: Home, tmp_path: Path, notes: Path) -> None:
+    box = tmp_path / "box.mbox"
+    box.write_bytes(MAIL)
+    with pytest.raises(UsageFault, match="different kinds"):
+        add(home, [str(notes), str(box)])
+
+
+def test_names_alike_get_ids_of_their_own(paths: Paths, tmp_path: Path) -> None:
+    found = []
+    for parent in ("a", "b", "c"):
+        folder = tmp_path / parent / "Notes"
+        folder.mkdir(parents=True)
+        with open_home(paths) as home:
+            found.append(add(home, [str(folder)]).source_id)
+    assert found == ["notes", "notes-2", "notes-3"]
+    (tmp_path / "d").mkdir()
+    with open_home(paths) as home, pytest.raises(UsageFault, match="exists"):
+        add(home, [str(tmp_path / "d")], name="Notes")
+
+
+def test_sync_queues_each_source_once(paths: Paths, notes: Path, tmp_path: Path) -> None:
+    with open_home(paths) as home:
+        add(home, [str(notes)])
+    with open_home(paths) as home:
+        assert sync(home).queued == ("my-notes",)
+        assert sync(home, "My Notes").queued == ("my-notes",)
+        assert queued(home) == ["sync:my-notes"]
+        with pytest.raises(UsageFault, match="no source"):
+            sync(home, "other")
+
+
+def test_sources_tell_what_could_not_be_read(paths: Paths, notes: Path) -> None:
+    with open_home(paths) as home:
+        add(home, [str(notes)])
+    with open_home(paths) as home:
+        row = sources(home).sources[0]
+        assert (row.items, row.chunks, row.unreadable, row.last_sync_ms) == (0, 0, (), None)
+        with home.connection.write():
+            home.connection.many(
+                """
+                INSERT INTO mem_tree_items (source_id, item_key, source_kind, place, sort_key, state, reason)
+                VALUES ('my-notes', ?, 'document', '{}', x'00', ?, ?)
+                """,
+                [("one.md", "current", None), ("two.txt", "unreadable", "it is locked"), ("old.md", "gone", None)],
+            )
+        row = sources(home).sources[0]
+        assert row.items == 2
+        assert [(each.item, each.reason) for each in row.unreadable] == [("two.txt", "it is locked")]
