@@ -8,19 +8,17 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.context import SpawnProcess
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from agent.errors import AgentFault
 from agent.ids import random_id
 from agent.queue.worker_args import EXIT_CORRUPT, EXIT_LEASE, EXIT_RECYCLE, STOP, WorkerArgs
+from agent.supervisor.result import SupervisorArgs
 from agent.supervisor.slots import Exit, Slot
 from agent.system.entry import enter
 from agent.system.parent import ProcessGroup, child_group
-
-if TYPE_CHECKING:
-    from agent.paths import Paths
 
 _log = logging.getLogger("sapwood.supervisor")
 
@@ -108,16 +106,11 @@ def judge(child: Child, exit_code: int | None, handled_a_job: bool) -> Death:
 class Children:
     """The live worker processes by sentinel."""
 
-    def __init__(
-        self, paths: Paths, target: str, kind_names: tuple[str, ...], log_level: str, group: ProcessGroup | None = None
-    ) -> None:
+    def __init__(self, args: SupervisorArgs, group: ProcessGroup | None = None) -> None:
         if threading.current_thread() is not threading.main_thread():
             # The kernel ends a child with the thread that started it, not with the process (PDEATHSIG).
             raise AgentFault("workers are started from the main thread only", threading.current_thread().name)
-        self._paths = paths
-        self._target = target
-        self._kind_names = kind_names
-        self._log_level = log_level
+        self._args = args
         self._group = child_group() if group is None else group
         self._context = multiprocessing.get_context("spawn")
         self._by_sentinel: dict[int, Child] = {}
@@ -142,17 +135,19 @@ class Children:
         reading, writing = self._context.Pipe(duplex=False)
         slot.started()
         args = WorkerArgs(
-            paths=self._paths,
+            paths=self._args.paths,
             worker_id=random_id(),
-            kind_names=self._kind_names,
+            kind_names=self._args.kind_names,
             slot=slot.index,
             generation=slot.generation,
             parent_pid=os.getpid(),
-            log_level=self._log_level,
+            log_level=self._args.log_level,
         )
+        if self._args.open_profile is not None:
+            args = replace(args, open_profile=self._args.open_profile)
         process = self._context.Process(
             target=enter,
-            args=(self._target, os.getpid(), args, reading),
+            args=(self._args.worker, os.getpid(), args, reading),
             name=f"worker-{slot.index}",
             daemon=True,
         )

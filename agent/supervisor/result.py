@@ -35,7 +35,8 @@ class SupervisorArgs:
     """What to supervise. Everything above this room comes as a dotted name, ``package.module:attribute``.
 
     ``worker`` is run as ``worker(WorkerArgs, life_line)`` in each child. ``kind_names`` are the job kinds. ``workers``
-    overrides the largest size of the pool. The hooks are described beside their types.
+    overrides the largest size of the pool. The hooks are described beside their types. ``open_profile`` is handed to
+    the workers (``None``: their own default).
     """
 
     paths: Paths
@@ -47,6 +48,7 @@ class SupervisorArgs:
     finished_hook: str | None = None
     gate_hook: str | None = None
     permits_hook: str | None = None
+    open_profile: str | None = None
     log_level: str = "INFO"
 
 

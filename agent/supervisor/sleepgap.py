@@ -21,7 +21,10 @@ class SleepGap:
         self._catch_up_at: float | None = None
 
     def look(self, wall_ms: int, monotonic: float, meant_to_wait_s: float) -> float:
-        """Take in a look; return the seconds slept, 0 where there was no gap."""
+        """Take in a look; return the seconds slept, 0 where there was no gap.
+
+        A turn of the loop that took very long counts too: it costs some patience and no more.
+        """
         gap = (wall_ms - self._last_ms) / 1000 - meant_to_wait_s
         self._last_ms = wall_ms
         if gap < GAP_SECONDS:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 REOPEN_S = 30.0
 BUSY_AGAIN_S = 0.25
+BUSY_PATIENCE_S = 10.0
+OPEN_TIMEOUT_MS = 1_000
+"""A stop must not wait behind another process's migration for longer than this."""
 _STEPS_BETWEEN_LOOKS = 20_000
 
 Result = TypeVar("Result")
@@ -39,6 +42,7 @@ class Storage:
         self.is_corrupt = False
         self.retry_at = 0.0
         self._episode: FaultClass | None = None
+        self._busy_since: float | None = None
 
     def open(self, now: float) -> bool:
         """Open and migrate where that is not done yet; return whether there is a connection. Never raises for a
@@ -49,18 +53,26 @@ class Storage:
         if now < self.retry_at:
             return False
         try:
-            # The patient timeout is for another process that is just migrating.
-            connection = connect(self._paths.database, self._paths.write_turn)
+            connection = connect(self._paths.database, self._paths.write_turn, busy_timeout_ms=OPEN_TIMEOUT_MS)
         except DatabaseCorrupt as error:
             self._refused(error, now)
             self.is_corrupt = True
             return False
         except (SapwoodError, OSError) as error:
-            self._refused(error, now)
+            if classify(error) is FaultClass.BUSY and self._is_worth_waiting(now):
+                self.retry_at = now + BUSY_AGAIN_S
+            else:
+                self._refused(error, now)
             return False
         connection.raw.set_busy_timeout(BUSY_TIMEOUT_MS)
         self.connection, self.problem, self.is_corrupt = connection, None, False
         return True
+
+    def _is_worth_waiting(self, now: float) -> bool:
+        """Return whether another process may just be migrating. Whoever holds the file for ever is told about."""
+        if self._busy_since is None:
+            self._busy_since = now
+        return now - self._busy_since < BUSY_PATIENCE_S
 
     def _refused(self, error: BaseException, now: float) -> None:
         said = _in_words(error)

@@ -67,7 +67,7 @@ class Supervisor:
         self._storage = Storage(args.paths)
         self._registry = Registry.load(args.kind_names)
         self._housekeeping = Housekeeping(self._registry, once=args.once)
-        children = Children(args.paths, args.worker, args.kind_names, args.log_level)
+        children = Children(args)
         self._workforce = Workforce(args.paths, children, lambda: self._intent, override=args.workers)
         self._wake = WakeSocket()
         self._wake_id = random_id()
@@ -173,7 +173,8 @@ class Supervisor:
     def _turn(self, now: float, wall_ms: int) -> SupervisorResult | None:
         self._intent = self._watcher.current
         if not self._storage.open(now):
-            return failed(self._storage.problem or "") if self._args.once else None
+            problem = self._storage.problem
+            return failed(problem) if self._args.once and problem is not None else None
         self._workforce.look(now, wall_ms)
         self._give_back(now, wall_ms)
         if self._storage.is_corrupt:
@@ -355,9 +356,10 @@ class Supervisor:
             moments.append(now + BUSY_LOOK_S)
         elif not self._is_shrunk and self._resting_since is not None:
             moments.append(self._resting_since + SHRINK_AFTER_S)
-        due_ms = self._look.next_due_ms
-        if due_ms is not None:
-            moments.append(now + max((due_ms - self._clock.now_ms()) / 1000, BUSY_LOOK_S))
+        # Whoever resumes wakes us; until then what is due is nobody's.
+        next_ms = self._look.paused_until_ms or self._look.next_due_ms
+        if next_ms is not None:
+            moments.append(now + max((next_ms - self._clock.now_ms()) / 1000, BUSY_LOOK_S))
         return moments
 
     # -- the end ------------------------------------------------------------------------------------------------------
@@ -410,4 +412,5 @@ class Supervisor:
             "reason": reason,
             "once": self._args.once,
             "workers": self._workforce.views(),
+            "slots": self._workforce.slot_states(),
         }

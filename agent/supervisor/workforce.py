@@ -111,7 +111,7 @@ class Workforce:
         return min(moments, default=None)
 
     def views(self) -> list[dict[str, Any]]:
-        """Return the workers as ``status`` shows them. May be called from another thread."""
+        """Return the live workers as ``status`` shows them. May be called from another thread."""
         shown = []
         for child in list(self.children):
             handling = read_handling(handling_path(self._paths, child.worker_id))
@@ -127,21 +127,11 @@ class Workforce:
                     "state": str(child.slot.state),
                 }
             )
-        with_process = {view["slot"] for view in shown}
-        for slot in list(self.slots):
-            if slot.index not in with_process and slot.state is not WorkerState.STOPPED:
-                shown.append(
-                    {
-                        "id": None,
-                        "slot": slot.index,
-                        "pid": None,
-                        "job": None,
-                        "kind": None,
-                        "rss_bytes": None,
-                        "state": str(slot.state),
-                    }
-                )
-        return sorted(shown, key=lambda view: view["slot"])
+        return sorted(shown, key=lambda view: int(view["slot"]))
+
+    def slot_states(self) -> list[str]:
+        """Return the states of all slots in order, those without a process too. May be called from another thread."""
+        return [str(slot.state) for slot in list(self.slots)]
 
     # -- looking ------------------------------------------------------------------------------------------------------
 

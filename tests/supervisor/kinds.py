@@ -141,5 +141,6 @@ HANG = JobSpec("t_hang", _hang, time_limit_s=1.0)
 EAT = JobSpec("t_eat", _eat)
 MANY = JobSpec("t_many", _one_of_many, batch=_many, batch_size=16, time_limit_s=1.0)
 GROW = JobSpec("t_grow", _grow)
+THINK = JobSpec("t_think", _mark, llm_bound=True)
 
-ALL = tuple(f"{__name__}:{name}" for name in ("MARK", "NAP", "HOLD", "DEAF", "HANG", "EAT", "MANY", "GROW"))
+ALL = tuple(f"{__name__}:{name}" for name in ("MARK", "NAP", "HOLD", "DEAF", "HANG", "EAT", "MANY", "GROW", "THINK"))
