@@ -136,7 +136,7 @@ def look_around(grown: Grown) -> DemoResult:
     return DemoResult(
         added=dict(grown.added),
         seconds=round(grown.seconds, 1),
-        outlines=outlines(home, depth=3, breadth=4),
+        outlines=outlines(home, depth=3, breadth=3),
         path=tuple(show(home, node, depth=0) for node in _path_up(home)),
         searches=searches,
     )

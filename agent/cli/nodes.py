@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.output import fitted, one_line
+from agent.cli.output import clean, fitted, one_line
 
 if TYPE_CHECKING:
     from agent.actions.home import Home
@@ -31,8 +31,15 @@ def print_hits(output: Output, home: Home, found: SearchResult, query: str) -> N
             output.line()
         output.line(f"{number:2}  {fitted(hit.title or hit.source_id, output.width - 8)}", "bold")
         piece = snippet(home, hit.text, query, SNIPPET_LINES * (output.width - 6))
-        text = f"{'… ' if piece.cut_before else ''}{piece.text}{' …' if piece.cut_after else ''}"
-        output.line(one_line(text), indent=4)
+        before = "… " if piece.cut_before else ""
+        text = f"{before}{piece.text}{' …' if piece.cut_after else ''}"
+        # Where control characters were taken out of it the places of the words are no longer known.
+        words = piece.spans if clean(piece.text) == piece.text else ()
+        output.line(
+            fitted(text, SNIPPET_LINES * (output.width - 5)),
+            indent=4,
+            bold=[(len(before) + start, len(before) + end) for start, end in words],
+        )
         place = place_words(hit.path, hit.locator)
         if place:
             output.line(place, "dim", indent=4)

@@ -122,9 +122,12 @@ class Output:
         utf8 = (getattr(self._stdout, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
         self._stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=not utf8) + "\n")
 
-    def line(self, text: str = "", style: str = "", *, indent: int = 0) -> None:
-        """Print a paragraph on stdout, wrapped at words; ``indent`` moves all of its lines to the right."""
-        self._wrapped(self.console, text, style, indent)
+    def line(self, text: str = "", style: str = "", *, indent: int = 0, bold: Iterable[tuple[int, int]] = ()) -> None:
+        """Print a paragraph on stdout, wrapped at words; ``indent`` moves all of its lines to the right.
+
+        ``bold`` holds the (start, end) of what stands out in a text of one line.
+        """
+        self._wrapped(self.console, text, style, indent, bold)
 
     def verbatim(self, text: str, style: str = "") -> None:
         """Print one line as it is, cut at the width (double-wide letters counted twice)."""
@@ -139,11 +142,16 @@ class Output:
         """Print a paragraph on stderr."""
         self._wrapped(self.errors, text, style, 0)
 
-    def _wrapped(self, console: Console, text: str, style: str, indent: int) -> None:
+    def _wrapped(
+        self, console: Console, text: str, style: str, indent: int, bold: Iterable[tuple[int, int]] = ()
+    ) -> None:
         from rich.text import Text
 
         for line in clean(text).split("\n"):
-            for wrapped in Text(line, style).wrap(console, max(20, console.width - indent)):
+            styled = Text(line, style)
+            for start, end in bold:
+                styled.stylize("bold", start, end)
+            for wrapped in styled.wrap(console, max(20, console.width - indent)):
                 wrapped.rstrip()
                 console.print(Text(" " * indent) + wrapped if indent else wrapped, soft_wrap=True)
 

@@ -123,11 +123,12 @@ class Progress:
 
 def words(found: Growth) -> str:
     """Return the state of growth as one line."""
+    jobs = f"{found.jobs} {'job' if found.jobs == 1 else 'jobs'} left"
     if not found.jobs:
         return f"grown: {found.chunks} chunks, {found.summaries} summaries"
     if not found.chunks:
-        return f"looking: {found.jobs} jobs left"
-    return f"growing: {found.grown} of {found.chunks} chunks, {found.jobs} jobs left"
+        return f"looking: {jobs}"
+    return f"growing: {found.grown} of {found.chunks} chunks, {jobs}"
 
 
 def bar_line(found: Growth, columns: int) -> str:

@@ -47,7 +47,7 @@ def test_line_in_a_pipe_counts_chunks_and_jobs(
     stream = io.StringIO()
     with Progress(paths, stream):
         wait_until(lambda: "\n" in stream.getvalue())
-    assert stream.getvalue() == "growing: 2 of 4 chunks, 1 jobs left\n"
+    assert stream.getvalue() == "growing: 2 of 4 chunks, 1 job left\n"
 
 
 def test_line_on_a_terminal_is_wiped_at_the_end(

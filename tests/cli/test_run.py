@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Ran, Sapwood, widths
+from tests.cli.picture import README, headings, picture_in
 
 COMMAND = [sys.executable, "-m", "agent.cli.main"]
 TIMEOUT_S = 120
@@ -140,6 +141,10 @@ def test_demo_shows_everything_and_leaves_nothing(home: Path, start: Start) -> N
     for part in ("notes (folder): 13 items", "The trees", "from a leaf to the root", "sapwood search", "sapwood add"):
         assert part in ran.out
     assert len(re.findall(r"^ *\d  ", ran.out, re.MULTILINE)) == 6
+    shown = picture_in(README.read_text("utf-8"))
+    assert shown.splitlines()[0] == ran.out.splitlines()[0]
+    assert headings(shown) == headings(ran.out), "show it anew: python -m tests.cli.picture"
+    assert max(widths(shown)) <= 80
     assert not home.exists()
     assert list(home.parent.glob("sapwood-demo-*")) == []
 
