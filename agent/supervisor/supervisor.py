@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from agent.clock import Clock
 from agent.config import Intent, IntentWatcher
 from agent.ids import random_id
-from agent.queue.claim import due_llm
 from agent.queue.handling import remove_handling
 from agent.queue.recovery import reclaim_worker
 from agent.queue.registry import Registry
@@ -22,11 +21,12 @@ from agent.queue.wake import WakeSocket, register_worker, unregister_workers, wa
 from agent.supervisor.children import Children, Death
 from agent.supervisor.control import ControlServer
 from agent.supervisor.ending import end_children, release_all
+from agent.supervisor.gatewatch import GateWatch
 from agent.supervisor.leftovers import Leftovers, clear_workers_dir
 from agent.supervisor.looking import QueueLook, look_at_queue
 from agent.supervisor.nudge import Nudge, StopSignals
 from agent.supervisor.once import OnceRun
-from agent.supervisor.result import Ended, GateHook, PermitsHook, SupervisorArgs, SupervisorResult, failed
+from agent.supervisor.result import Ended, SupervisorArgs, SupervisorResult, failed
 from agent.supervisor.sleepgap import GAP_SECONDS, SleepGap
 from agent.supervisor.slots import Exit
 from agent.supervisor.status import Facts, state_of
@@ -34,7 +34,6 @@ from agent.supervisor.stopping import StopBudget
 from agent.supervisor.storage import Storage
 from agent.supervisor.tick import Housekeeping, TickReport, shrink_wal
 from agent.supervisor.workforce import Workforce
-from agent.system.entry import find
 
 if TYPE_CHECKING:
     from agent.db import Connection
@@ -71,8 +70,7 @@ class Supervisor:
         self._workforce = Workforce(args.paths, children, lambda: self._intent, override=args.workers)
         self._wake = WakeSocket()
         self._wake_id = random_id()
-        self._gate_hook: GateHook | None = find(args.gate_hook) if args.gate_hook else None
-        self._permits_hook: PermitsHook | None = find(args.permits_hook) if args.permits_hook else None
+        self._gate = GateWatch(args, self._registry)
         now = clock.monotonic()
         self._gap = SleepGap(
             clock.now_ms(),
@@ -94,7 +92,6 @@ class Supervisor:
         self._is_shrunk = False
         self._ticked_at: float | None = None
         self._listen_at = now
-        self._gate_at: float | None = None
         self._reclaim_at = 0.0
         self._turned_at = now
         self._meant_to_wait = 0.0
@@ -219,7 +216,7 @@ class Supervisor:
             self._registry,
             wall_ms,
             limit=self._workforce.maximum + 1,
-            free_permits=lambda: self._permits_hook(self._paths, self._intent) if self._permits_hook else None,
+            free_permits=lambda: self._gate.free_permits(self._intent),
         )
 
     def _note_rest(self, now: float) -> None:
@@ -257,7 +254,11 @@ class Supervisor:
                 catch_up=self._gap.may_catch_up(now),
             )
 
-        self._storage.attempt("a tick", tick, now)
+        try:
+            self._storage.attempt("a tick", tick, now)
+        except Exception:
+            # Housekeeping that fails must not take the workers with it, nor the way to stop us.
+            _log.exception("a tick failed")
 
     def _next_tick_at(self, now: float) -> float:
         if self._ticked_at is None or self._reload_asked:
@@ -277,23 +278,9 @@ class Supervisor:
             self._storage.attempt("a wake", wake_workers, now)
 
     def _watch_gate(self, now: float, wall_ms: int) -> None:
-        if self._gate_hook is None or self._storage.connection is None:
-            return
-        if self._gate_at is not None and now < self._gate_at:
-            return
-        connection = self._storage.connection
         has_hands = any(child.idle_since is not None for child in self._workforce.children)
-
-        def is_due() -> bool:
-            if not has_hands or self._look.paused_until_ms is not None:
-                return False
-            return due_llm(connection, registry=self._registry, now_ms=wall_ms)
-
-        hook = self._gate_hook
-        again = self._storage.attempt(
-            "the gate", lambda it: hook(self._paths, self._intent, is_due, lambda: wake_workers(it)), now
-        )
-        self._gate_at = None if again is None else now + again
+        is_paused = self._look.paused_until_ms is not None
+        self._gate.look(self._storage, self._intent, now, wall_ms, has_hands=has_hands and not is_paused)
 
     def _give_back(self, now: float, wall_ms: int) -> None:
         """Give back the leases of workers that are gone; what the database refuses is tried again in a moment."""
@@ -343,7 +330,7 @@ class Supervisor:
         return [max(self._storage.retry_at, now + ONCE_LOOK_S)]
 
     def _moments(self, now: float) -> list[float | None]:
-        moments = [self._next_tick_at(now), self._workforce.next_moment(now), self._gate_at]
+        moments = [self._next_tick_at(now), self._workforce.next_moment(now), self._gate.again_at]
         if self._storage.retry_at > now:
             moments.append(self._storage.retry_at)
         if self._listen_at > now:

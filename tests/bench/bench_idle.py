@@ -113,7 +113,9 @@ def _environ(paths: Paths) -> dict[str, str]:
 
 def _sapwood(environ: dict[str, str], *words: str) -> None:
     argv = [sys.executable, "-m", "agent.cli.main", *words]
-    subprocess.run(argv, env=environ, check=True, stdout=subprocess.DEVNULL, timeout=300)
+    done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode:
+        raise RuntimeError(f"sapwood {' '.join(words)}: {done.stderr.strip()}")
 
 
 @contextmanager
