@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
+PARAGRAPH = re.compile(r"\n[^\S\n]*\n(?:[^\S\n]*\n)*")
 
 # "[10:31] <kestrel> …", "**Ada**: …", "10:31 Ada: …", "<kestrel> …": what stands before a turn of a chat.
 TURN = re.compile(
@@ -18,14 +18,18 @@ TURN = re.compile(
 _TIMED = re.compile(r"[^\S\n]*(?:\[[^\]\n]{3,40}\]|\d{1,2}:\d\d)")
 
 _LINE_START = re.compile(
-    r"(?m)^[^\S\n]*(?:[-*+•·–][^\S\n]+|\d{1,3}[.)][^\S\n]+|[#|>]|```|~~~|<[^<>\s]|\*\*|\[|\d{1,2}:\d\d)"
+    r"(?m)^[^\S\n]*(?:[-*+•·–][^\S\n]+|\d{1,3}[.)][^\S\n]+|[#|>]|\.\. |```|~~~|<[^<>\s]|\*\*|\[|\d{1,2}:\d\d)"
 )
 _ITEM = re.compile(r"[^\S\n]*(?:[-*+•·–]|\d{1,3}[.)])[^\S\n]+(?:\[[ xX]\][^\S\n]+)?")
 _QUOTE = re.compile(r"(?:[^\S\n]*>)+[^\S\n]?")
+_INDENTED = re.compile(
+    r"(?:(?: {4}|\t)(?!\s*(?:[-*+•]|\d{1,3}[.)])\s)[^\n]*(?:\n|\Z))+"
+)  # code, in Markdown and in RST
+_DIRECTIVE = re.compile(r"\s*\.\. ")
 _RULE = re.compile(r"[\W_]*\Z")
 
 _END = re.compile(
-    r"(?<=[.!?…])[\"'”’»)\]]{0,2}\s+(?=[\"'“‘«¿¡(\[]{0,2}[^\W_])"
+    r"(?<=[.!?…])[\"'”’»)\]]{0,2}\s+(?=[\"'“‘«¿¡(\[]{0,2}[^\W_a-zß-öø-ÿ])"
     r"|(?<=[。！？；!?])[”’」』）)]{0,2}(?=[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff“‘「『（])"
 )
 # A point after these does not end a sentence: titles, "z. B.", initials, ordinals such as "12. März".
@@ -92,12 +96,14 @@ def sentences(prose: str) -> list[str]:
 def blocks(text: str) -> list[tuple[str | None, str]]:
     """Return a text's runs of prose in order, each with its speaker, if it has one.
 
-    A run is a paragraph, an item of a list, a turn of a chat, a row of a table. Headings, fences of code with what is
-    in them, quoted mail and rulers are left out: they are context, not statements.
+    A run is a paragraph, an item of a list, a turn of a chat, a row of a table. Headings, code with its fences, quoted
+    mail, directives and rulers are left out: they are context, not statements.
     """
     runs: list[tuple[str | None, str]] = []
     fenced = ""
     for paragraph in PARAGRAPH.split(text):
+        if not fenced and _INDENTED.fullmatch(paragraph) is not None:
+            continue
         if not fenced and _LINE_START.search(paragraph) is None:
             said = turns(paragraph) if ":" in paragraph else None
             if said is None:
@@ -129,7 +135,12 @@ def _lines(paragraph: str, fenced: str, runs: list[tuple[str | None, str]]) -> s
         if mark in ("```", "~~~"):
             close()
             fenced = mark
-        elif (mark.startswith("#") and mark.strip("#") in ("", " ")) or _RULE.match(line) or _QUOTE.match(line):
+        elif (
+            (mark.startswith("#") and mark.strip("#") in ("", " "))
+            or _RULE.match(line)
+            or _QUOTE.match(line)
+            or _DIRECTIVE.match(line)
+        ):
             close()
         elif said and is_turn(line):
             close()

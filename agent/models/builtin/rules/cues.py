@@ -7,23 +7,27 @@ for one by one.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from agent.models.builtin.rules.words import listed
 
 
-class Cue(NamedTuple):
+class Cue:
     """Words, phrases of several words, and Chinese words, all lower-case: any of them is enough."""
 
-    words: frozenset[str]
-    phrases: tuple[str, ...]
-    unspaced: tuple[str, ...]
+    def __init__(self, words: frozenset[str], phrases: tuple[str, ...], unspaced: tuple[str, ...]) -> None:
+        self._words = words
+        self._phrases = phrases
+        self._unspaced = unspaced
+        # A phrase is looked for only in a text that has its first word.
+        self._heads = frozenset(re.split(r"\W+", phrase.strip(), maxsplit=1)[0] for phrase in phrases)
 
     def is_in(self, words: frozenset[str], lowered: str) -> bool:
         """Return whether a text has it, given the set of its words and the text in lower case."""
-        if not self.words.isdisjoint(words) or any(phrase in lowered for phrase in self.phrases):
+        if not self._words.isdisjoint(words):
             return True
-        return not lowered.isascii() and any(word in lowered for word in self.unspaced)
+        if not self._heads.isdisjoint(words) and any(phrase in lowered for phrase in self._phrases):
+            return True
+        return not lowered.isascii() and any(word in lowered for word in self._unspaced)
 
 
 DECISION = Cue(

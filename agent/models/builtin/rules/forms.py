@@ -24,8 +24,10 @@ class Form(NamedTuple):
 
 
 # Addresses are read outwards from their "@": a pattern that begins with a word would try every word of the text.
-_LOCAL_PART = re.compile(r"(?<![\w.+%-])[^\W_](?:[\w.+%'-]{0,63}[\w+])?\Z")
-_DOMAIN = re.compile(r"@(?:[^\W_](?:[\w-]{0,62}[^\W_])?\.)+[^\W\d_]{2,24}(?![\w@])")
+_LOCAL_PART = re.compile(rf"(?<![A-Za-z0-9_.+%-])(?![{_HAN}])[^\W_](?:(?:(?![{_HAN}])[\w.+%'-]){{0,63}}[\w+])?\Z")
+_DOMAIN = re.compile(
+    rf"@(?:(?![{_HAN}])[^\W_](?:(?:(?![{_HAN}])[\w-]){{0,62}}[^\W_])?\.)+(?:(?![{_HAN}])[^\W\d_]){{2,24}}(?![A-Za-z0-9_@])"
+)
 _URL_BODY = rf"[^\s<>\"“”'‘’`|\\^{{}}\u3000-\u303f\uff00-\uffef{_HAN}]"
 _URL = re.compile(
     rf"(?:(?<![A-Za-z0-9])(?:https?|ftp)://|\bwww\.(?=[\w-]+\.))[\w\[]{_URL_BODY}*", re.IGNORECASE | re.ASCII
