@@ -65,8 +65,17 @@ def detach_node(connection: Connection, node_id: str, tree_seq: int | None = Non
     """Take a node out of every level of every tree (or of one) and mark the summaries above it stale.
 
     A node that stood alone in its group has no summary above it; there its neighbour before it is marked, whose group
-    may end elsewhere now that another node follows.
+    may end elsewhere now that another node follows. A tree whose root it was has none until its next seal.
     """
+    connection.run(
+        """
+        UPDATE mem_tree_trees SET root_id = NULL, root_kind = NULL
+         WHERE tree_seq IN (
+           SELECT tree_seq FROM mem_tree_edges WHERE node_id = ?1 AND parent_id = '' AND (?2 IS NULL OR tree_seq = ?2)
+         )
+        """,
+        (node_id, tree_seq),
+    )
     for alone_in, level, sort_key in connection.all(
         """
         SELECT tree_seq, level, sort_key

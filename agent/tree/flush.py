@@ -194,7 +194,7 @@ def unfinished(connection: Connection, limit: int = NAMES_AT_MOST) -> list[str]:
     for source_id, item_key in connection.all(
         """
         SELECT source_id, item_key
-          FROM mem_tree_items
+          FROM mem_tree_items INDEXED BY mem_tree_items_ungrown
          WHERE source_kind = 'document' AND held_hash IS NOT grown_hash
          LIMIT ?
         """,
@@ -204,8 +204,8 @@ def unfinished(connection: Connection, limit: int = NAMES_AT_MOST) -> list[str]:
     for (name,) in connection.all(
         """
         SELECT DISTINCT t.tree_id
-          FROM mem_tree_summaries AS s
-          JOIN mem_tree_trees AS t ON t.tree_seq = s.tree_seq
+          FROM mem_tree_summaries AS s INDEXED BY mem_tree_summaries_stale
+         CROSS JOIN mem_tree_trees AS t ON t.tree_seq = s.tree_seq
          WHERE s.stale = 1 AND t.kind = 'document'
          LIMIT ?
         """,

@@ -93,6 +93,7 @@ class _Walk:
     wanted: list[Wanted] = field(default_factory=list)
     more: bool = False
     walked: int = 0
+    held_up: bool = False
     _heads: dict[str, SummaryHead | None] = field(default_factory=dict)
 
     def run(self) -> Regrouping:
@@ -123,6 +124,7 @@ class _Walk:
         """Walk one window; return the key up to which the level is settled, ``None`` at the end of it all."""
         seq = self.tree.tree_seq
         start = b""
+        self.held_up = False
         # What comes after a node decides whether it ends its group, so the group before the change is walked too.
         previous = row_before(self.connection, seq, self.level, change)
         if previous is not None and previous.parent_id != ROOT:
@@ -260,4 +262,10 @@ class _Walk:
         return self._heads[summary_id]
 
     def _waits(self, before: NodeRow | None, rows: Sequence[NodeRow]) -> bool:
-        return group_waits(self.connection, self.tree, self.level, before, rows)
+        # What is pending may move the boundaries behind it back to where they were: a group that stands there, under
+        # whatever summary, is not made again before that is known.
+        if self.held_up and any(row.parent_id for row in rows):
+            return True
+        waits = group_waits(self.connection, self.tree, self.level, before, rows)
+        self.held_up = self.held_up or waits
+        return waits

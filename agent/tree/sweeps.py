@@ -1,7 +1,7 @@
 """The work of trees, found again from what the tables say: the queue may be lost (the rule of the k-mood record).
 
 Each looks only where something is not as it will be, through partial indexes, so a finished memory costs next to
-nothing whatever its size.
+nothing whatever its size. The indexes are named: without statistics SQLite would rather walk all trees.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from agent.queue.types import NewJob, NodeRef
+from agent.states import NodeKind
 from agent.tree.flush import first_level_to_seal, flush_is_due, trees_that_wait
 from agent.tree.seal import above_gap_ms
 from agent.tree.store import tree_of_seq
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def sweep_append(context: SweepContext) -> Iterator[NewJob]:
-    """Yield appends of admitted chunks of mail and chats that stand in no tree."""
+    """Yield appends of admitted chunks of mail and chats, and of roots of finished documents, that stand in no tree."""
     for source_id, chunk_id in context.connection.all(
         """
         SELECT source_id, chunk_id
@@ -30,6 +31,21 @@ def sweep_append(context: SweepContext) -> Iterator[NewJob]:
         (context.limit,),
     ):
         yield NewJob.append_buffer("source", source_id, NodeRef.leaf(chunk_id))
+    for source_id, root_kind, root_id in context.connection.all(
+        """
+        SELECT i.source_id, t.root_kind, t.root_id
+          FROM mem_tree_items AS i INDEXED BY mem_tree_items_ungrown
+         CROSS JOIN mem_tree_trees AS t ON t.source_id = i.source_id AND t.item_key = i.item_key
+         WHERE i.source_kind = 'document'
+           AND i.held_hash IS NOT i.grown_hash
+           AND t.kind = 'document'
+           AND t.version_hash IS i.held_hash
+           AND t.root_id IS NOT NULL
+         LIMIT ?
+        """,
+        (context.limit,),
+    ):
+        yield NewJob.append_buffer("source", source_id, NodeRef(NodeKind(root_kind), root_id))
 
 
 def sweep_seal(context: SweepContext) -> Iterator[NewJob]:
@@ -48,17 +64,26 @@ def sweep_seal(context: SweepContext) -> Iterator[NewJob]:
 
 
 def sweep_seal_document(context: SweepContext) -> Iterator[NewJob]:
-    """Yield documents whose held version does not stand in their source's tree, or whose own tree lost a child.
+    """Yield documents whose own tree is not that of the held version, or lost a child.
 
     Those with a pending chunk, or with a newer version on its way, are asked for by what they wait for.
     """
     for source_id, item_key, version_ms in context.connection.all(
         """
         SELECT i.source_id, i.item_key, i.version_ms
-          FROM mem_tree_items AS i
+          FROM mem_tree_items AS i INDEXED BY mem_tree_items_ungrown
          WHERE i.source_kind = 'document'
            AND i.held_hash IS NOT i.grown_hash
            AND i.state <> 'queued'
+           AND NOT EXISTS (
+             SELECT 1
+               FROM mem_tree_trees AS t
+              WHERE t.source_id = i.source_id
+                AND t.item_key = i.item_key
+                AND t.kind = 'document'
+                AND t.version_hash IS i.held_hash
+                AND t.root_id IS NOT NULL
+           )
            AND NOT EXISTS (
              SELECT 1
                FROM mem_tree_chunks AS c
@@ -66,9 +91,9 @@ def sweep_seal_document(context: SweepContext) -> Iterator[NewJob]:
            )
         UNION
         SELECT i.source_id, i.item_key, i.version_ms
-          FROM mem_tree_summaries AS s
-          JOIN mem_tree_trees AS t ON t.tree_seq = s.tree_seq
-          JOIN mem_tree_items AS i ON i.source_id = t.source_id AND i.item_key = t.item_key
+          FROM mem_tree_summaries AS s INDEXED BY mem_tree_summaries_stale
+         CROSS JOIN mem_tree_trees AS t ON t.tree_seq = s.tree_seq
+         CROSS JOIN mem_tree_items AS i ON i.source_id = t.source_id AND i.item_key = t.item_key
          WHERE s.stale = 1 AND t.kind = 'document'
          LIMIT ?
         """,

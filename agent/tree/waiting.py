@@ -50,7 +50,7 @@ def _chunk_pending(
     found = connection.one(
         """
         SELECT 1
-          FROM mem_tree_chunks
+          FROM mem_tree_chunks INDEXED BY mem_tree_chunks_pending
          WHERE lifecycle = 'pending_extraction'
            AND source_id = ?1
            AND sort_key >= ?2
@@ -86,7 +86,7 @@ def _document_open(connection: Connection, tree: Tree, low_key: bytes, high_key:
     found = connection.one(
         """
         SELECT 1
-          FROM mem_tree_items
+          FROM mem_tree_items INDEXED BY mem_tree_items_ungrown
          WHERE source_kind = 'document'
            AND held_hash IS NOT grown_hash
            AND source_id = ?1

@@ -201,6 +201,17 @@ class Garden:
             self.enqueue(NewJob.append_buffer("source", source, NodeRef.leaf(chunk)))
         return chunk
 
+    def decide(self, source: str, chunk: str, *, admitted: bool) -> None:
+        """Decide on a pending mail as extract does."""
+        with self.connection.write():
+            self.connection.run(
+                "UPDATE mem_tree_chunks SET lifecycle = ? WHERE chunk_id = ?",
+                (Lifecycle.ADMITTED if admitted else Lifecycle.DROPPED, chunk),
+            )
+        if admitted:
+            self.enqueue(NewJob.append_buffer("source", source, NodeRef.leaf(chunk)))
+        self.enqueue(NewJob.seal(ids.tree_id("source", source), 0))
+
     def drop_mail(self, source: str, chunk: str) -> None:
         """Take a mail out, as ingest does when it is gone."""
         with self.connection.write():

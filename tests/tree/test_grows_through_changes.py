@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from agent.queue.types import NewJob
+from agent.states import Lifecycle
 from agent.tree.check import problems
-from tests.naive.builder import grow_memory
+from tests.tree.agreement import assert_as_naive
 from tests.tree.garden import Garden, body
 
 
-def _agree(garden: Garden) -> None:
-    naive = grow_memory(garden.connection, garden.summariser)
-    assert garden.fingerprints() == naive.fingerprints()
-    assert problems(garden.connection) == []
-
-
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_stream_that_mails_come_to_and_go_from(garden: Garden, seed: int) -> None:
     chance = random.Random(seed)
     there: dict[int, str] = {}
-    for step in range(260):
+    for step in range(220):
         draw = chance.random()
         if draw < 0.75 or not there:
             at = chance.randrange(2_000)
@@ -39,24 +35,24 @@ def test_a_stream_that_mails_come_to_and_go_from(garden: Garden, seed: int) -> N
             assert problems(garden.connection) == []
         if step % 90 == 89:
             garden.finish()
-            _agree(garden)
+            assert_as_naive(garden)
     garden.finish()
-    _agree(garden)
+    assert_as_naive(garden)
     for at in sorted(there, key=lambda _: chance.random()):
         garden.drop_mail("post", there[at])
         if chance.random() < 0.3:
             garden.scramble(chance)
     garden.finish()
-    _agree(garden)
+    assert_as_naive(garden)
     assert garden.fingerprints() == set()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_folder_whose_documents_change(garden: Garden, seed: int) -> None:
     chance = random.Random(seed)
     texts: dict[str, list[str]] = {}
     fresh = iter(range(100_000))
-    for step in range(120):
+    for step in range(100):
         key = f"part{chance.randrange(4)}/note{chance.randrange(12):02d}.md"
         held = texts.setdefault(key, [])
         for _ in range(chance.randrange(1, 6)):
@@ -64,17 +60,70 @@ def test_a_folder_whose_documents_change(garden: Garden, seed: int) -> None:
                 held.pop(chance.randrange(len(held)))
             else:
                 held.insert(chance.randrange(len(held) + 1), body(next(fresh)))
-        garden.document("notes", key, held, [hash_of % 3 for hash_of in range(len(held))])
+        garden.document("notes", key, held, [number % 3 for number in range(len(held))])
         if chance.random() < 0.3:
             garden.scramble(chance)
             assert problems(garden.connection) == []
         if step % 50 == 49:
             garden.finish()
-            _agree(garden)
+            assert_as_naive(garden)
     for key in texts:
         garden.document("notes", key, [])
         if chance.random() < 0.3:
             garden.scramble(chance)
     garden.finish()
-    _agree(garden)
+    assert_as_naive(garden)
     assert garden.fingerprints() == set()
+
+
+def test_a_source_of_documents_and_mails(garden: Garden) -> None:
+    for at in range(25):
+        garden.mail("inbox", at)
+        garden.document("inbox", f"kept-{at:02d}", [body(900 + at * 9 + n) for n in range(at % 8)])
+    garden.scramble(random.Random(1))
+    garden.finish()
+    assert_as_naive(garden)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_decisions_that_come_late(garden: Garden, seed: int) -> None:
+    chance = random.Random(seed)
+    waiting: list[tuple[int, str]] = []
+    for at in range(150):
+        late = chance.random() < 0.3
+        chunk = garden.mail("post", at, lifecycle=Lifecycle.PENDING_EXTRACTION if late else Lifecycle.ADMITTED)
+        if late:
+            waiting.append((at, chunk))
+        if chance.random() < 0.1:
+            garden.scramble(chance)
+        if waiting and chance.random() < 0.3:
+            _, chunk = waiting.pop(chance.randrange(len(waiting)))
+            garden.decide("post", chunk, admitted=chance.random() < 0.7)
+    for _, chunk in waiting:
+        garden.decide("post", chunk, admitted=chance.random() < 0.7)
+    garden.scramble(chance)
+    garden.finish()
+    assert_as_naive(garden)
+
+
+def test_two_histories_end_in_one_memory(new_garden: Callable[[str], Garden]) -> None:
+    straight, winding = new_garden("straight"), new_garden("winding")
+    for at in range(0, 160, 2):
+        straight.mail("post", at)
+    straight.finish()
+    chance = random.Random(5)
+    extra = [winding.mail("post", at) for at in range(1, 160, 4)]
+    winding.finish()
+    order = list(range(0, 160, 2))
+    chance.shuffle(order)
+    for at in order:
+        winding.mail("post", at)
+        if chance.random() < 0.2:
+            winding.scramble(chance)
+        if extra and chance.random() < 0.5:
+            winding.drop_mail("post", extra.pop())
+    for chunk in extra:
+        winding.drop_mail("post", chunk)
+    winding.finish()
+    assert winding.fingerprints() == straight.fingerprints()
+    assert winding.shape("post") == straight.shape("post")
