@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from agent.models.protocol import Extraction
     from agent.queue.registry import JobContext
 
-BATCH_SIZE = 1024  # the intent's queue.extract_batch decides below it
+BATCH_SIZE = 128  # queue.extract_batch of the intent decides below it; one settle must not hold others up for long
 
 # The primary key begins with the signature, of which there are few.
 _DELETE_VECTORS = """
