@@ -57,11 +57,6 @@ class Status:
         """All chunks of the memory."""
         return sum(self.chunks.values())
 
-    @property
-    def grown_chunks(self) -> int:
-        """Chunks that have found their place: sealed into the tree, or dropped."""
-        return self.chunks[Lifecycle.SEALED] + self.chunks[Lifecycle.DROPPED]
-
 
 def status(home: Home) -> Status:
     """Return the state of the agent and its memory, all counts from one view of the database."""
@@ -79,7 +74,8 @@ def status(home: Home) -> Status:
         paused = read_paused(connection, now_ms)
         eta = _eta_seconds(connection, queue, now_ms) if running and paused.paused_until_ms is None else None
     workers = worker_statuses(home) if running else ()
-    state, reason = _state(running, paused, queue, len(home.intent.sources), home.config_problem)
+    growing = growing_words(growth_of(chunks, queue.waiting, summaries))
+    state, reason = _state(running, paused, queue, len(home.intent.sources), home.config_problem, growing)
     if running:
         state, reason = _as_the_agent_says(home) or (state, reason)
     return Status(
@@ -121,6 +117,18 @@ def growth(connection: Connection) -> Growth:
         """
     )[0]
     return Growth(chunks - pending - admitted, chunks, count_waiting(connection), summaries)
+
+
+def growth_of(chunks: dict[str, int], jobs: int, summaries: int) -> Growth:
+    """Return the same from counts that are there already."""
+    total = sum(chunks.values())
+    return Growth(total - chunks[Lifecycle.PENDING_EXTRACTION] - chunks[Lifecycle.ADMITTED], total, jobs, summaries)
+
+
+def growing_words(found: Growth) -> str:
+    """Return how far it is for people: ``42 of 310 chunks, 12 jobs left``."""
+    jobs = f"{found.jobs} {'job' if found.jobs == 1 else 'jobs'} left"
+    return f"{found.grown} of {found.chunks} chunks, {jobs}" if found.chunks else jobs
 
 
 def chunk_counts(connection: Connection) -> dict[str, int]:
@@ -204,7 +212,7 @@ def _as_the_agent_says(home: Home) -> tuple[AgentState, str] | None:
 
 
 def _state(
-    running: bool, paused: Paused, queue: QueueCounts, sources: int, config_problem: str | None
+    running: bool, paused: Paused, queue: QueueCounts, sources: int, config_problem: str | None, growing: str
 ) -> tuple[AgentState, str]:
     if not running:
         return AgentState.STOPPED, NOT_RUNNING
@@ -214,7 +222,7 @@ def _state(
         until = "until `sapwood resume`" if paused.indefinite else f"until {iso(paused.paused_until_ms)}"
         return AgentState.PAUSED, f"paused by its owner {until}"
     if queue.ready or queue.running:
-        return AgentState.GROWING, f"{queue.ready + queue.running} jobs to do"
+        return AgentState.GROWING, growing
     if queue.failed:
         return AgentState.ATTENTION, f"{queue.failed} jobs failed; see `sapwood jobs --status failed`"
     if not sources:

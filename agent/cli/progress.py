@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, TextIO
 
-from agent.actions.status import Growth, growth
+from agent.actions.status import Growth, growing_words, growth
 from agent.errors import SapwoodError
 
 if TYPE_CHECKING:
@@ -123,12 +123,9 @@ class Progress:
 
 def words(found: Growth) -> str:
     """Return the state of growth as one line."""
-    jobs = f"{found.jobs} {'job' if found.jobs == 1 else 'jobs'} left"
     if not found.jobs:
         return f"grown: {found.chunks} chunks, {found.summaries} summaries"
-    if not found.chunks:
-        return f"looking: {jobs}"
-    return f"growing: {found.grown} of {found.chunks} chunks, {jobs}"
+    return f"{'growing' if found.chunks else 'looking'}: {growing_words(found)}"
 
 
 def bar_line(found: Growth, columns: int) -> str:

@@ -1,0 +1,94 @@
+"""What the agent is doing, told from the memory alone where it does not run."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.actions import status as room
+from agent.actions.home import NOT_RUNNING, Home
+from agent.actions.pausing import pause
+from agent.actions.status import status
+from agent.clock import FakeClock
+from agent.queue.enqueue import enqueue
+from agent.queue.types import NewJob
+from agent.states import AgentState
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.actions.home.is_running", lambda _: True)
+    monkeypatch.setattr(room, "_as_the_agent_says", lambda _: None)
+
+
+def put(home: Home, number: int, available_at_ms: int | None = None) -> int:
+    job = NewJob.extract_chunk(f"chunk {number}")
+    found = enqueue(
+        home.connection, NewJob(job.kind, job.payload_json, job.dedupe_key, None, available_at_ms), home.clock.now_ms()
+    )
+    assert found is not None
+    return found
+
+
+def finish(home: Home, job_id: int, at_ms: int) -> None:
+    with home.connection.write():
+        home.connection.run(
+            "UPDATE mem_tree_jobs SET status = 'done', completed_at_ms = ? WHERE id = ?", (at_ms, job_id)
+        )
+
+
+def test_agent_that_does_not_run_says_so(home: Home) -> None:
+    found = status(home)
+    assert (found.state, found.reason) == (AgentState.STOPPED, NOT_RUNNING)
+    assert found.workers == ()
+    assert found.eta_seconds is None
+
+
+@pytest.mark.usefixtures("running")
+def test_work_that_is_due_is_growing_and_work_that_is_not_is_idle(home: Home, clock: FakeClock) -> None:
+    assert status(home).state is AgentState.IDLE
+    put(home, 1, clock.now_ms() + 60_000)
+    found = status(home)
+    assert found.state is AgentState.IDLE
+    assert (found.queue.ready, found.queue.deferred) == (0, 1)
+    clock.advance(61)
+    found = status(home)
+    assert (found.state, found.reason) == (AgentState.GROWING, "1 job left")
+
+
+@pytest.mark.usefixtures("running")
+def test_pause_is_said_before_the_work_that_waits(home: Home) -> None:
+    put(home, 1)
+    pause(home, "1h")
+    found = status(home)
+    assert found.state is AgentState.PAUSED
+    assert "paused by its owner until" in found.reason
+
+
+@pytest.mark.usefixtures("running")
+def test_failed_jobs_ask_for_attention(home: Home) -> None:
+    job_id = put(home, 1)
+    with home.connection.write():
+        home.connection.run(
+            "UPDATE mem_tree_jobs SET status = 'failed', failure_class = 'unrecoverable' WHERE id = ?", (job_id,)
+        )
+    found = status(home)
+    assert found.state is AgentState.ATTENTION
+    assert (found.queue.failed, found.queue.unrecoverable) == (1, 1)
+    assert "sapwood jobs --status failed" in found.reason
+
+
+@pytest.mark.usefixtures("running")
+def test_time_left_follows_recent_throughput(home: Home, clock: FakeClock) -> None:
+    begun = clock.now_ms()
+    ids = [put(home, number) for number in range(80)]
+    assert status(home).eta_seconds is None
+    clock.advance(10)
+    for number, job_id in enumerate(ids[:40]):
+        finish(home, job_id, begun + number * 250)
+    # 40 in 10 seconds, and 40 are left.
+    assert status(home).eta_seconds == 10
+    clock.advance(3_600)
+    assert status(home).eta_seconds is None
+    for job_id in ids[40:]:
+        finish(home, job_id, clock.now_ms())
+    assert status(home).eta_seconds == 0
