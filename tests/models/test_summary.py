@@ -171,6 +171,34 @@ def test_turns_of_a_chat_keep_their_speakers() -> None:
     assert "kestrel: the backup of the archive failed again on Sunday night" in said(summary.text)
 
 
+def test_nobody_is_made_to_say_what_another_said() -> None:
+    chat = "\n".join(
+        ["=== the topic of #archive was set to 40 rules"] * 3
+        + [
+            "[10:01] <kestrel> the backup of the archive failed again on Sunday night",
+            "[10:02] * juniper decided to move the backup of the archive to 04:30",
+            *["=== guest17 has joined #archive and agreed to the 12 rules"] * 4,
+            "[10:04] <juniper> ok",
+        ]
+        * 5
+    )
+    summary = summarise(child(chat, author=None), budget=60)
+    assert "juniper decided to move the backup of the archive to 04:30" in said(summary.text)
+    assert "guest17" not in summary.text
+    assert "topic" not in summary.text
+    listed = "Rent: paid until 3 May 2026. The landlord agreed to that.\nRepair: 400 EUR for the roof. Kim decided it."
+    assert "Rent: The landlord" not in summarise(child(f"{PROSE}\n\n{listed}"), budget=200).text
+
+
+def test_addresses_above_a_mail_are_no_statement() -> None:
+    text = (
+        f"From: Ada Moss <ada@moss.example>\nTo: Tobias Renk <t@renk.example>\n\n{PROSE}\n\nAttachment: plan-2026.pdf"
+    )
+    summary = summarise(child(text), budget=130)
+    assert "moss.example" not in summary.text
+    assert "plan-2026" not in summary.text
+
+
 def test_code_and_quoted_mail_are_no_sentences() -> None:
     code = "```\nassert amount == 4200, 'decided'\n```"
     quoted = "> Anna decided on 12 May 2026 to quote everything."

@@ -6,6 +6,7 @@ Everything returned stands in the text as it is, but for white space: nothing is
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 PARAGRAPH = re.compile(r"\n[^\S\n]*\n(?:[^\S\n]*\n)*")
 
@@ -25,6 +26,10 @@ _QUOTE = re.compile(r"(?:[^\S\n]*>)+[^\S\n]?")
 _INDENTED = re.compile(
     r"(?:(?: {4}|\t)(?!\s*(?:[-*+•]|\d{1,3}[.)])\s)[^\n]*(?:\n|\Z))+"
 )  # code, in Markdown and in RST
+_ADDRESSES = re.compile(r"(?:(?:From|To|Cc|Bcc|Date|Subject|Attachment): [^\n]*(?:\n|\Z))+")
+_CLOCK = r"[^\S\n]*(?:\[[^\]\n]{3,40}\][^\S\n]*|\d{1,2}:\d\d(?::\d\d)?[^\S\n]+)?"
+_EVENT = re.compile(_CLOCK + r"(?:===|\*\*\*|-!-|-->|<--|--)[^\S\n]")
+_ACTION = re.compile(_CLOCK + r"\*[^\S\n]+(?=\S)")
 _DIRECTIVE = re.compile(r"\s*\.\. ")
 _RULE = re.compile(r"[\W_]*\Z")
 
@@ -44,14 +49,23 @@ _MONTH_NEXT = re.compile(
 
 
 def turns(paragraph: str) -> list[str] | None:
-    """Return the turns of a paragraph that is a chat, each with its lines; ``None`` where it is not one."""
+    """Return the turns, actions and events of a paragraph that is a chat, each with its lines; ``None`` if it is none.
+
+    "Name: …" may be any list of things; without a clock or brackets it is a chat only where somebody speaks again.
+    """
     lines = paragraph.split("\n")
-    starts = [number for number, line in enumerate(lines) if is_turn(line)]
-    if not starts or starts[0] != 0 or 2 * len(starts) < len(lines):
+    said = [(number, _speaker(line)) for number, line in enumerate(lines) if is_turn(line)]
+    if not said:
         return None
-    if len(starts) == 1 and _speaker(lines[0])[2]:
+    if all(weak for _, (_, _, weak) in said) and (
+        len(said) < 3 or len({name for _, (name, _, _) in said}) == len(said)
+    ):
         return None
-    return ["\n".join(lines[start:end]) for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
+    starts = [number for number, line in enumerate(lines) if is_turn(line) or _EVENT.match(line) or _ACTION.match(line)]
+    if 2 * len(starts) < len(lines):
+        return None
+    bounds = [0, *(start for start in starts if start), len(lines)]
+    return ["\n".join(lines[start:end]) for start, end in pairwise(bounds)]
 
 
 def is_turn(line: str) -> bool:
@@ -102,7 +116,7 @@ def blocks(text: str) -> list[tuple[str | None, str]]:
     runs: list[tuple[str | None, str]] = []
     fenced = ""
     for paragraph in PARAGRAPH.split(text):
-        if not fenced and _INDENTED.fullmatch(paragraph) is not None:
+        if not fenced and (_INDENTED.fullmatch(paragraph) or _ADDRESSES.fullmatch(paragraph)):
             continue
         if not fenced and _LINE_START.search(paragraph) is None:
             said = turns(paragraph) if ":" in paragraph else None
@@ -146,6 +160,13 @@ def _lines(paragraph: str, fenced: str, runs: list[tuple[str | None, str]]) -> s
             close()
             who, rest = speaker(line)
             prose.append(rest)
+        elif said and _EVENT.match(line):
+            close()
+            who = None
+        elif said and (action := _ACTION.match(line)):
+            close()
+            who = None  # "* kim waves" says itself who it is; it is not what the one before said
+            prose.append(line[action.end() :])
         elif item := _ITEM.match(line):
             close()
             who = who if said else None

@@ -43,9 +43,9 @@ _TITLE = (
 _SHORT_TITLE = "先生|女士|小姐|太太|老师|教授|经理|主任|医生|院长|校长|博士|律师|师傅|阿姨|叔叔|总(?=[，,。说在和、])"
 _BEHIND = (
     "说|问|答|在|和|与|、|，|,|。|：|:|的|于|将|把|从|去|到|是|会|也|已|同意|参加|打|写|认为|表示|建议|担任|负责|买|来|被|给|搬"
-    "|出|今|明|昨|下周|上周|提|带|发|要|想|请|跟|等|\\d|\\s|!|！|？|\\?|\\)|）|$"
+    "|出|今|明|昨|下周|上周|下个|上个|提|带|发|要|想|请|跟|等|\\d|\\s|!|！|？|\\?|\\)|）|$"
 )
-_BEFORE = "(?:(?<=[，。、；：！？“”（）\\s,.:;!?()和与跟给对向由请叫是让的@>》])|(?<=和)|^)"
+_BEFORE = "(?:(?<=[，。、；：！？“”（）\\s,.:;!?()和与跟给对向由请叫是让的告诉找约陪帮@>》])|(?<=和)|^)"
 
 _PERSON_TITLED = re.compile(f"(?P<name>(?:{_COMPOUND}|[{_SURNAMES}])[{_GIVEN}]{{1,2}})(?={_TITLE})")
 _PERSON_SURNAME = re.compile(f"{_BEFORE}(?P<name>[{_SURNAMES}]|{_COMPOUND})(?={_SHORT_TITLE})", re.MULTILINE)
@@ -56,7 +56,7 @@ _ORGANISATION_END = (
     "|法院|检察院|出版社|报社|电视台|博物馆|图书馆|交易所|事务所|俱乐部|工会|商会"
 )
 _ORGANISATION = re.compile(
-    f"{_H}{{2,14}}?(?:{_ORGANISATION_END})(?!{_ORGANISATION_END})(?:{_H}{{1,5}}(?:研究所|研究院|学院|医院|分公司|分院))?"
+    f"{_H}{{2,14}}?(?:{_ORGANISATION_END})(?!{_ORGANISATION_END}|卡|里|账|存|生)(?:{_H}{{1,5}}(?:研究所|研究院|学院|医院|分公司|分院))?"
 )
 _LEFT = re.compile(
     "在|于|与|和|向|由|是|从|到|对|给|被|把|让|为|跟|同|的|了|及|或|去|加入|担任|就职|任职|签署|访问|联系|参加|参观|来自|位于|隶属|成立"
@@ -82,6 +82,8 @@ _PLACES = (
 )
 _PLACE = re.compile(f"(?:{_PLACES})(?:省|市|路|街|大道|县|区(?!别|分|域))?(?!人|话|菜|语|文|队|籍|时间)")
 
+_STREET = re.compile(f"(?<=[在到去于住往沿]){_H}{{2,3}}(?:路|大道|广场)(?![上过由])")
+
 _PRODUCTS = re.compile(
     "(?:华为|小米|苹果|三星|联想|荣耀|大疆)[ ]?[A-Z][A-Za-z]*(?:[ ]?\\d{1,3})?(?:[ ](?:Pro|Max|Ultra|Plus)){0,2}"
     "|微信|支付宝|淘宝|抖音|微博|钉钉|飞书|阿里云|腾讯云|百度网盘|高德地图|百度地图|鸿蒙|企业微信|腾讯会议"
@@ -105,5 +107,6 @@ def chinese_names(text: str) -> Iterator[tuple[str, int, int]]:
             name = found["name"]
             if name not in _NO_PERSON and name[:2] not in _NO_PERSON:
                 yield "person", *found.span("name")
-    for found in _PLACE.finditer(text):
-        yield "place", *found.span()
+    for pattern in (_STREET, _PLACE):
+        for found in pattern.finditer(text):
+            yield "place", *found.span()

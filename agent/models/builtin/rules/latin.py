@@ -41,7 +41,7 @@ _POINTED = "".join(rf"|(?<=\b{word})\." for word in sorted(listed("Inc Ltd Corp 
 _WORD = (
     rf"(?:[{_C}][{_L}]*(?:['’-][{_L}]+)*"
     rf"(?:\.js{_POINTED}|(?<=\b[{_C}])(?:\.[{_C}])+\.?|(?<=\b[{_C}])\.(?=[ ][{_C}]))?"
-    rf"|[a-z]{{1,2}}[{_C}][{_L}]*|e\.[ ]?V\.?)"
+    rf"|[a-z]{{1,2}}[{_C}][{_L}]*|e\.[ ]?V\.?|plc\b)"
 )
 _NUMBER = r"\d+(?:\.\d+)*[a-z]?(?![\w%€$]|[.,:/-]\d)"
 _LINK = "|".join(sorted(map(re.escape, LINKS), key=len, reverse=True))
@@ -51,12 +51,14 @@ _RUN = re.compile(
 _TOKEN = re.compile(r"[^ \u00a0]+")
 _BEFORE = re.compile(rf"([{_L}.]+)[ \u00a0]\Z")
 _AFTER = re.compile(rf"[ \u00a0]([{_L}]+)")
+_NAME_PART = re.compile(rf"(?:(?:Mc|Mac|Fitz|De|Di|La|Le|Van|[OD]['’])?[{_C}][a-zß-öø-ɏ'’]*|[{_C}]\.)\Z")
 _POSSESSIVE = ("'s", "’s")
 _CAMEL = re.compile(
-    rf"[a-z]{{1,2}}[{_C}][a-z]{{2,12}}\Z"
-    r"|[A-Z][A-Za-z]+(?:SQL|DB|OS|Hub|Lab|Office|Book|Pad|Phone|Tube|Mail|Cloud|Drive|Shop)\Z"
+    r"[ie][A-Z][a-z]{2,12}\Z"
+    r"|[A-Z][a-z]+[A-Za-z]*(?:SQL|DB|OS|Hub|Lab|Office|Book|Pad|Phone|Tube|Mail|Cloud|Drive|Shop)\Z"
 )
 _MODEL = re.compile(r"[A-Z]{1,4}-?\d{1,4}[a-zA-Z]{0,2}\Z")
+_SMALL_FORMS = listed("e.v. e.v plc")  # legal forms that begin with a small letter
 _EDITIONS = listed("pro max mini plus ultra air carbon lite enterprise lts")
 _SHORT_FORMS = listed("ag se kg ug eg sa sl ab as bv nv oy co spa pty plc")
 _OF = listed("of for de del la los las für der des")
@@ -84,7 +86,7 @@ class _Word:
     @property
     def titled(self) -> bool:
         """Whether it is written like a name: a capital, then small letters, or such parts with a hyphen."""
-        return all(part[:1].isupper() and not part[1:].isupper() for part in self.text.split("-") if len(part) > 1)
+        return self.text[1:].islower() or all(map(_NAME_PART.match, self.text.split("-")))
 
 
 def latin_names(text: str) -> Iterator[Name]:
@@ -154,7 +156,7 @@ class _Run:
         found: dict[int, int] = {}
         floor = 0
         for last, word in enumerate(words):
-            if last == 0 or not ((word.capital and word.low in ORGANISATION_ENDS) or word.low in ("e.v.", "e.v")):
+            if last == 0 or not ((word.capital and word.low in ORGANISATION_ENDS) or word.low in _SMALL_FORMS):
                 continue
             if word.low in _SHORT_FORMS and not (word.text.isupper() or "." in word.text):
                 continue
@@ -318,10 +320,16 @@ class _Run:
         if known:
             # "Excel" or "Chrome" may be a word at the beginning of a sentence; with a version it is not.
             doubtful = known == 1 and end == first and word.low in DOUBTFUL_PRODUCTS
-            return None if doubtful and (self._initial or place > 0) else ("product", place, end)
-        if word.low in NO_PRODUCT or word.low in COMMON or word.low in PLACES:
+            shouted = word.text.isupper() and word.low in DOUBTFUL_PRODUCTS
+            return None if shouted or (doubtful and (self._initial or place > 0)) else ("product", place, end)
+        if word.low in NO_PRODUCT or word.low in COMMON or word.low in PLACES or word.low in ADJECTIVES:
             return None
-        versioned = end > first and (_MODEL.match(words[first].text) or 1 <= words[first].text.count(".") <= 2)
+        versioned = False
+        if end > first and len(word.text) > 2 and not (word.text.isupper() and len(word.text) < 4):
+            number = words[first].text  # "Foxglove 2.0"; or "Galaxy S24", but hardly at the beginning of a sentence
+            versioned = 1 <= number.count(".") <= 2 or (
+                _MODEL.match(number) is not None and not (self._initial and place == 0)
+            )
         if versioned or (_CAMEL.match(word.text) and not self._in_code(word)):
             return "product", place, end
         return None
