@@ -129,6 +129,34 @@ def test_traps_hold_no_person(text: str) -> None:
     assert names(text, "person") == []
 
 
+@pytest.mark.parametrize(
+    ("text", "person"),
+    [
+        ("we asked Mrs. Quillfeather about it", "Quillfeather"),
+        ("dann kam Frau Dr. Sprengnether dazu", "Sprengnether"),
+        ("llamó la doctora Urrutxaga ayer", "Urrutxaga"),
+        ("Herr Knoop von der Brandt Maschinenbau GmbH", "Knoop"),
+        ("昨天马医生来了", "马"),
+    ],
+)
+def test_a_title_makes_a_person_of_a_name_that_nothing_is_known_of(text: str, person: str) -> None:
+    assert names(text, "person") == [person]
+
+
+@pytest.mark.parametrize(
+    ("text", "organisation"),
+    [
+        ("a letter from Zumthor & Daughters Ltd arrived", "Zumthor & Daughters Ltd"),
+        ("the University of Nowhere in Particular", "University of Nowhere"),
+        ("das Institut für Wolkenkunde rief an", "Institut für Wolkenkunde"),
+        ("Transportes Golondrina S.L. no contesta", "Transportes Golondrina S.L."),
+        ("他在大风信息技术有限公司工作", "大风信息技术有限公司"),
+    ],
+)
+def test_a_form_or_a_kind_makes_an_organisation_of_any_name(text: str, organisation: str) -> None:
+    assert names(text, "organisation") == [organisation]
+
+
 def test_the_author_is_known_by_name_in_the_text() -> None:
     text = "regards, Zbyszek Kowalczuk-Ono"
     assert names(text, "person") == []

@@ -23,6 +23,8 @@ def test_english_queries_are_trusted(query: str, embedder: BuiltinEmbedder) -> N
     "query",
     [
         "谁签了锅炉的合同",
+        "中国人民大学",  # each of these characters is one whole piece
+        "die Heizungsabrechnung Wohnungsverwaltung",  # one word of three is
         "кто подписал договор на котел",
         "ボイラーの契約",
         "보일러 계약",
