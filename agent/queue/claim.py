@@ -92,17 +92,56 @@ class Claim:
     with_permit: bool = True
     batch: int | None = None
 
-    def wanted(self) -> tuple[tuple[str, int], ...]:
-        """Return the kinds that may be claimed now with their ranks."""
+    def wanted(self) -> tuple[str, ...]:
+        """Return the kinds that may be claimed now."""
         allowed, with_permit = self.allowed, self.with_permit
         return tuple(
-            (spec.kind, spec.rank)
-            for spec in self.registry
-            if (with_permit or not spec.llm_bound) and (allowed is None or allowed(spec.kind))
+            [
+                kind
+                for kind, spec in self.registry.specs.items()
+                if (with_permit or not spec.llm_bound) and (allowed is None or allowed(kind))
+            ]
         )
 
 
-@lru_cache(maxsize=64)
+@dataclass(frozen=True, slots=True)
+class _Statements:
+    """The SQL for some kinds: to look whether any has a due row, and to lease the first; with their parameters."""
+
+    look: str
+    kinds: tuple[str, ...]
+    take: str
+    ranked: tuple[str | int, ...]
+
+
+# Kinds and ranks are few and fixed in a process; a claim happens thousands of times a second.
+@lru_cache(maxsize=256)
+def _statements(wanted: tuple[str, ...], ranks: tuple[int, ...]) -> _Statements:
+    kinds = tuple(str(kind) for kind in wanted)
+    return _Statements(
+        _look(len(kinds)),
+        kinds,
+        f"{_LEASE} WHERE id = ({_find(len(kinds))}) {_COLUMNS}",
+        tuple(part for pair in zip(kinds, ranks, strict=True) for part in pair),
+    )
+
+
+def _look(kinds: int) -> str:
+    # Index only: no row is fetched to learn that there is one.
+    names = ", ".join(["(?)"] * kinds)
+    return f"""
+    WITH wanted (kind) AS (VALUES {names})
+    SELECT 1
+      FROM wanted
+     WHERE EXISTS (SELECT 1
+                     FROM mem_tree_jobs
+                    WHERE kind = wanted.kind
+                      AND phase = 2
+                      AND at_ms <= ?)
+     LIMIT 1
+    """
+
+
 def _find(kinds: int) -> str:
     # Only the number of placeholders varies; the seek per kind stops at its first due row.
     pairs = ", ".join(["(?, ?)"] * kinds)
@@ -123,14 +162,9 @@ def _find(kinds: int) -> str:
     """
 
 
-@lru_cache(maxsize=64)
-def _take(kinds: int) -> str:
-    return f"{_LEASE} WHERE id = ({_find(kinds)}) {_COLUMNS}"
-
-
-@lru_cache(maxsize=64)
-def _flat(wanted: tuple[tuple[str, int], ...]) -> tuple[str | int, ...]:
-    return tuple(part for kind, rank in wanted for part in (str(kind), rank))
+def _prepare(registry: Registry, wanted: tuple[str, ...]) -> _Statements:
+    specs = registry.specs
+    return _statements(wanted, tuple([specs[kind].rank for kind in wanted]))
 
 
 class _TokenPool:
@@ -171,20 +205,20 @@ def due(
 def due_llm(connection: Connection, *, registry: Registry, now_ms: int, allowed: Allowed | None = None) -> bool:
     """Return whether an LLM-bound row could be claimed now: look before trying for a permit. Reads only."""
     wanted = tuple(
-        (spec.kind, spec.rank) for spec in registry if spec.llm_bound and (allowed is None or allowed(spec.kind))
+        kind for kind, spec in registry.specs.items() if spec.llm_bound and (allowed is None or allowed(kind))
     )
-    return _first(connection, wanted, now_ms) is not None
+    return _is_any_due(connection, registry, wanted, now_ms)
 
 
 def is_due(connection: Connection, claim: Claim, now_ms: int) -> bool:
     """Return whether this claim would find a row now. Reads only."""
-    return _first(connection, claim.wanted(), now_ms) is not None
+    return _is_any_due(connection, claim.registry, claim.wanted(), now_ms)
 
 
 def count_due(connection: Connection, claim: Claim, now_ms: int, limit: int) -> int:
     """Return how many rows could be claimed now, counting to ``limit`` at most. Reads only."""
     found = 0
-    for kind, _ in claim.wanted():
+    for kind in claim.wanted():
         found += connection.value(
             """
             SELECT count(*)
@@ -217,11 +251,11 @@ def next_due_ms(connection: Connection, registry: Registry) -> int | None:
     return min(found, default=None)
 
 
-def _first(connection: Connection, wanted: tuple[tuple[str, int], ...], now_ms: int) -> int | None:
+def _is_any_due(connection: Connection, registry: Registry, wanted: tuple[str, ...], now_ms: int) -> bool:
     if not wanted:
-        return None
-    found: int | None = connection.value(_find(len(wanted)), (*_flat(wanted), now_ms))
-    return found
+        return False
+    prepared = _prepare(registry, wanted)
+    return connection.value(prepared.look, (*prepared.kinds, now_ms)) is not None
 
 
 def claim_next(
@@ -259,10 +293,10 @@ def claim_jobs_tx(connection: Connection, claim: Claim, now_ms: int) -> list[Job
     if not wanted:
         return []
     token, until = _tokens.next(), now_ms + claim.lease_ms
-    statement = _take(len(wanted))
-    parameters = (now_ms, until, claim.worker_id, token, *_flat(wanted), now_ms)
+    prepared = _prepare(claim.registry, wanted)
+    parameters = (now_ms, until, claim.worker_id, token, *prepared.ranked, now_ms)
     while True:
-        row = connection.one(statement, parameters)
+        row = connection.one(prepared.take, parameters)
         if row is None:
             return []
         job = _read(connection, row, claim.worker_id, token, now_ms, until)

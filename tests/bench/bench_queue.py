@@ -199,14 +199,14 @@ def fill_spoolctl(home: Path) -> None:
     from spoolctl import store
 
     connection = store.connect(str(home / "spool.db"))
-    with _one_transaction(connection):
+    with _hurried(connection):
         for _ in range(JOBS):
             store.add_job(connection, ["true"], 60, 3, time.time())
     connection.close()
 
 
 @contextlib.contextmanager
-def _one_transaction(connection: Any) -> Iterator[None]:
+def _hurried(connection: Any) -> Iterator[None]:
     # Only the filling is hurried: without waiting for the disk each of its transactions is cheap.
     connection.execute("PRAGMA synchronous = OFF")
     yield
@@ -214,17 +214,22 @@ def _one_transaction(connection: Any) -> Iterator[None]:
 
 
 def drain_spoolctl(home: Path, barrier: Any, seen: list[Any]) -> None:
-    """Claim and settle through spoolctl's store, without starting the commands."""
-    import os
+    """Do what spoolctl's worker does for each job (reap, claim, heartbeat, settle), but start no command."""
+    import io
+    import sys
 
-    from spoolctl import store
+    from spoolctl import store, worker
 
-    from agent.ids import random_id
-
-    connection = store.connect(str(home / "spool.db"))
-    worker, pid = random_id(), os.getpid()
-    barrier.wait(60)
-    while (claimed := store.claim_next(connection, worker, pid, time.time(), str(home / "out"))) is not None:
-        job, attempt = claimed
+    def no_command(job: Any, attempt: Any, on_spawn: object = None) -> tuple[str, int, None, None]:
         seen.append(job.id)
-        store.record_success(connection, job.id, attempt.id, worker, pid, time.time())
+        return "succeeded", 0, None, None
+
+    worker.execute_attempt = no_command
+    path = str(home / "spool.db")
+    connection = store.connect(path)
+    name = worker.default_worker_id()
+    barrier.wait(60)
+    # It tells about each job on stderr.
+    with contextlib.redirect_stderr(io.StringIO()):
+        while worker.process_one(connection, path, name) is not None:
+            sys.stderr.seek(0)
