@@ -48,6 +48,7 @@ _LINK = "|".join(sorted(map(re.escape, LINKS), key=len, reverse=True))
 _RUN = re.compile(
     rf"(?<![{_L}@#/._-]){_WORD}(?:[ \u00a0](?:(?:{_LINK})[ ]){{0,2}}(?:{_WORD}|{_NUMBER}))*(?![{_L}])",
 )
+_RUN_WORDS = 40  # a longer run is a table or a list; every word looks at those behind it
 _TOKEN = re.compile(r"[^ \u00a0]+")
 _BEFORE = re.compile(rf"([{_L}.]+)[ \u00a0]\Z")
 _AFTER = re.compile(rf"[ \u00a0]([{_L}]+)")
@@ -95,7 +96,9 @@ def latin_names(text: str) -> Iterator[Name]:
         words = run[0]
         if " " not in words and "\u00a0" not in words and not _may_be_one(text, words, run.start()):
             continue
-        yield from _Run(text, list(_words(words, run.start()))).names()
+        found = list(_words(words, run.start()))
+        for first in range(0, len(found), _RUN_WORDS):
+            yield from _Run(text, found[first : first + _RUN_WORDS]).names()
 
 
 def _may_be_one(text: str, word: str, start: int) -> bool:
