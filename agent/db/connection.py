@@ -116,6 +116,8 @@ class Connection:
         """Close it, in the process that opened it; elsewhere do nothing (that would drop the opener's locks)."""
         if os.getpid() == self._pid:
             self.raw.close()
+            if self._turn is not None:
+                self._turn.close()
 
 
 class WriteTransaction:
