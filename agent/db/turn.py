@@ -4,9 +4,9 @@ Four drainers on SQLite's busy timeout alone shared the work 1 : 15 : 1 : 1186 (
 every millisecond for half a second at most and then done without, so that a stopped process freezes nobody; SQLite's
 own lock stays the one that protects the data.
 
-Polling alone is a lottery, and a writer that has just finished holds most of the tickets: with four busy workers a
-small write waited 50 ms at p99, and 13 since. So: who has waited for a while says so by holding a second lock, *next*; whoever sees
-that held lets it go first.
+Polling alone is a lottery, and a writer that has just finished holds most of the tickets. So: who has waited for a
+while says so by holding a second lock, *next*; whoever sees that held lets it go first. A small write beside four busy
+workers waited 50 ms at p99 without it and waits 13 with it, at no cost in throughput.
 """
 
 from __future__ import annotations
