@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NEEDS_NO_VECTOR = -1
 
-# The newest row of each pending chunk's key decides: live work is waited for, parked work is not.
+# The newest row of a chunk's key decides: live work is waited for, parked work is not.
 _PARKED = """
 SELECT c.chunk_id, c.seq, c.source_kind, c.source_id, c.item_key, s.fast, s.signals
   FROM mem_tree_chunks AS c
@@ -30,13 +30,8 @@ SELECT c.chunk_id, c.seq, c.source_kind, c.source_id, c.item_key, s.fast, s.sign
    AND (SELECT j.status
           FROM mem_tree_jobs AS j
          WHERE j.dedupe_key = 'extract:' || c.chunk_id
-           AND j.status IN ('failed', 'cancelled')
          ORDER BY j.id DESC
-         LIMIT 1) IS NOT NULL
-   AND NOT EXISTS (SELECT 1
-                     FROM mem_tree_jobs AS j
-                    WHERE j.dedupe_key = 'extract:' || c.chunk_id
-                      AND j.status IN ('ready', 'running'))
+         LIMIT 1) IN ('failed', 'cancelled')
 """
 
 

@@ -132,12 +132,13 @@ def _mail_section(mail: Mail, place: dict[str, Any], said: set[str]) -> Section 
 class Turn:
     """One turn of a chat, or an event in it. ``line`` is where it stands in its file (1-based)."""
 
-    text: str  # the whole line as the memory shows it
+    text: str  # the whole line as it stands in its file
     time_ms: int | None
     author: str | None
     line: int
     reference: str | None = None
     event: bool = False
+    said: str | None = None  # the words alone: the same in every form that a log may have
 
 
 def canonicalize_chat(
@@ -205,7 +206,7 @@ def merge_turns(parts: Sequence[Iterable[Turn]]) -> list[tuple[int, Turn]]:
     for place, turns in enumerate(parts):
         here: Counter[object] = Counter()
         for turn in turns:
-            identity: object = turn.reference or (turn.time_ms, turn.text)
+            identity: object = turn.reference or (turn.time_ms, turn.author, turn.said or turn.text)
             here[identity] += 1
             if here[identity] > counts[identity]:
                 kept.append((place, turn))

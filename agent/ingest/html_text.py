@@ -134,7 +134,7 @@ class _Extractor(HTMLParser):
             if shown and target.rstrip("/") not in shown and shown not in target:
                 self.out.append(f" ({target})")
             self._target = None
-        elif tag in _BLOCKS:
+        elif tag in _BLOCKS and tag != "li":
             self.out.append("\n\n" if tag in _PARAGRAPHS else "\n")
         if tag == "pre":
             self._pre = max(0, self._pre - 1)

@@ -274,8 +274,11 @@ def _read_entity(headers: Headers, raw: bytes, body: _Body, depth: int) -> None:
     if len(raw) > _THIN_FROM:
         raw = _without_attachments(raw)
     encoding_line = b"".join(b"Content-Transfer-Encoding: " + v + b"\n" for v in headers.get(_CTE, ())[:1])
-    message = message_from_bytes(b"Content-Type: " + kind + b"\n" + encoding_line + b"\n" + raw, policy=compat32)
-    _read_part(message, body, depth)
+    try:
+        message = message_from_bytes(b"Content-Type: " + kind + b"\n" + encoding_line + b"\n" + raw, policy=compat32)
+        _read_part(message, body, depth)
+    except RecursionError:
+        body.add_text(decode_text(raw))
 
 
 _CTE = "content-transfer-encoding"
@@ -329,8 +332,7 @@ def _read_part(part: Message, body: _Body, depth: int) -> None:
     payload = part.get_payload()
     children = [child for child in payload if isinstance(child, Message)] if isinstance(payload, list) else []
     if depth > _MAX_DEPTH:
-        # A bomb of nested parts: what is left is kept as it stands rather than followed for ever.
-        body.add_text(decode_text(part.as_bytes(policy=compat32)))
+        _read_rest(part, body)
     elif content_type == "multipart/alternative" and children:
         _read_alternatives(children, body, depth)
     elif content_type == "message/delivery-status" and children:
@@ -349,6 +351,17 @@ def _read_part(part: Message, body: _Body, depth: int) -> None:
         encoding = (headers.get(_CTE) or [b""])[0].decode("ascii", "replace")
         name = _file_name(part, headers)
         _read_leaf(content_type, declared, encoding, raw, name, _is_attachment(headers), body)
+
+
+def _read_rest(part: Message, body: _Body) -> None:
+    """Keep the text of a bomb of nested parts as it stands, without following it down by recursion."""
+    pending = [part]
+    while pending:
+        payload = pending.pop().get_payload()
+        if isinstance(payload, list):
+            pending.extend(child for child in reversed(payload) if isinstance(child, Message))
+        elif isinstance(payload, str) and payload.strip():
+            body.add_text(decode_text(payload.encode("utf-8", "surrogateescape")))
 
 
 def _flat(headers: Headers) -> Iterable[tuple[str, bytes]]:

@@ -24,7 +24,8 @@ class _Rule:
 _KEY_NAME = r"(?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
 # Without its last line only what looks like a key goes: what follows may be prose.
 _KEY_BLOCK = re.compile(
-    rf"-----BEGIN {_KEY_NAME}(?:(?:[^\n]*\n){{0,200}}?[^\n]*-----END {_KEY_NAME}|(?:\s+[>|# \t]*[A-Za-z0-9+/=]{{16,}})*)"
+    rf"-----BEGIN {_KEY_NAME}(?:(?:[^\n]*\n){{0,200}}?[^\n]*-----END {_KEY_NAME}"
+    r"|(?:\s+[>|# \t]*[A-Za-z0-9+/=]{16,})*)"
 )
 _RULES = (
     _Rule("bearer token", ("bearer ",), re.compile(r"(?i)\bbearer[ \t]+([A-Za-z0-9._~+/\-]{16,}=*)"), 1),
@@ -103,7 +104,7 @@ def _masker(rule: _Rule) -> Callable[[re.Match[str]], str]:
 
 def _mask_card(match: re.Match[str]) -> str:
     digits = [int(letter) for letter in match[0] if letter.isdigit()]
-    if not 13 <= len(digits) <= 19 or digits[0] not in (2, 3, 4, 5, 6) or len(set(digits)) < 3:
+    if not 13 <= len(digits) <= 19 or digits[0] not in (2, 3, 4, 5, 6) or len(set(digits)) < 2:
         return match[0]
     total = 0
     for place, digit in enumerate(reversed(digits)):

@@ -11,10 +11,11 @@ settles the job. No model is called here, ever.
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from agent import ids
 from agent.db.nodes import detach_node, remove_chunk
@@ -25,13 +26,11 @@ from agent.ingest.order import assign_order_keys, item_sort_key
 from agent.ingest.readers.protocol import Moved, Part, Unreachable, Unreadable
 from agent.ingest.readers.registry import find_source, reader_for
 from agent.ingest.score import SCORE_VERSION, FastScore, score_chunks_fast
-from agent.ingest.window import top_up
+from agent.ingest.window import Pace, top_up
 from agent.queue.types import NOTHING_TO_DO, IngestFilePayload, NewJob, NodeRef, Plan, StalePlan
 from agent.states import ItemState, Lifecycle, SourceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from agent.config import Intent
     from agent.db import Connection
     from agent.ingest.canonical import CanonicalItem
@@ -85,7 +84,25 @@ def plan_ingest(context: JobContext, payload: IngestFilePayload) -> Plan:
     chunks = chunk_markdown(canonical)
     context.check()
     scores = score_chunks_fast(chunks)
-    return Plan(lambda connection: upsert_chunks_tx(connection, intent, item, canonical, chunks, scores, now_ms))
+    pace = context.shared.setdefault("ingest_pace", Pace())
+    version = Version(canonical, tuple(chunks), tuple(scores), now_ms)
+    return Plan(lambda connection: _store_tx(connection, intent, item, version, pace))
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What was read of an item: its canonical form, its chunks and their fast scores, as of an instant (UTC ms)."""
+
+    canonical: CanonicalItem
+    chunks: tuple[Chunk, ...]
+    scores: tuple[FastScore, ...]
+    now_ms: int
+
+
+def _store_tx(connection: Connection, intent: Intent, item: Item, version: Version, pace: Pace) -> list[NewJob]:
+    jobs = upsert_chunks_tx(connection, item, version)
+    jobs.extend(top_up(connection, intent, first=item.source_id, pace=pace))
+    return jobs
 
 
 def load_item(connection: Connection, source_id: str, item_key: str) -> Item | None:
@@ -101,7 +118,7 @@ def load_item(connection: Connection, source_id: str, item_key: str) -> Item | N
     if row is None:
         return None
     item_seq, source_kind, place, seen_hash, held_hash, version_ms, sort_key, state = row
-    parts = tuple(json.loads(place)["parts"])
+    parts = tuple(msgspec.json.decode(place)["parts"])
     return Item(
         item_seq,
         source_id,
@@ -116,21 +133,14 @@ def load_item(connection: Connection, source_id: str, item_key: str) -> Item | N
     )
 
 
-def upsert_chunks_tx(
-    connection: Connection,
-    intent: Intent,
-    item: Item,
-    canonical: CanonicalItem,
-    chunks: Sequence[Chunk],
-    scores: Sequence[FastScore],
-    now_ms: int,
-) -> list[NewJob]:
+def upsert_chunks_tx(connection: Connection, item: Item, version: Version) -> list[NewJob]:
     """Store a version of an item inside the caller's transaction and return what has to be done next.
 
     Chunks that were there stay as they are; what is new waits for extraction; what is no longer in the item goes, with
     everything made from it. Raises ``StalePlan`` where another version was seen since the plan was made.
     """
     _check_unseen(connection, item)
+    canonical, now_ms = version.canonical, version.now_ms
     version_ms = item.version_ms
     if canonical.content_hash != item.held_hash or version_ms is None:
         version_ms = now_ms if version_ms is None else max(now_ms, version_ms + 1)
@@ -153,10 +163,8 @@ def upsert_chunks_tx(
             item.item_seq,
         ),
     )
-    change = _apply(connection, item, sort_key, chunks, scores, now_ms)
-    jobs = _follow_ups(connection, item, change, version_ms)
-    jobs.extend(top_up(connection, intent, first=item.source_id))
-    return jobs
+    change = _apply(connection, item, sort_key, version)
+    return _follow_ups(connection, item, change, version_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +174,8 @@ class _Change:
     moved: frozenset[str]
 
 
-def _apply(
-    connection: Connection,
-    item: Item,
-    sort_key: bytes,
-    chunks: Sequence[Chunk],
-    scores: Sequence[FastScore],
-    now_ms: int,
-) -> _Change:
+def _apply(connection: Connection, item: Item, sort_key: bytes, version: Version) -> _Change:
+    chunks, scores, now_ms = version.chunks, version.scores, version.now_ms
     held = {
         row[0]: row[1:]
         for row in connection.all(
@@ -354,4 +356,4 @@ def _check_unseen(connection: Connection, item: Item) -> None:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return msgspec.json.encode(value).decode()

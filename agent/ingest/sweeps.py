@@ -20,9 +20,11 @@ _LOOK_AT = 10  # entries looked at for each job that may be asked for
 # Chunks that wait for extraction while no job of theirs is ready or running; parked says whether one failed.
 _LOST_EXTRACTS = """
 SELECT p.chunk_id, p.source_id, p.item_key,
-       EXISTS (SELECT 1
-                 FROM mem_tree_jobs AS j
-                WHERE j.dedupe_key = 'extract:' || p.chunk_id AND j.status IN ('failed', 'cancelled')) AS parked
+       (SELECT j.status IN ('failed', 'cancelled')
+          FROM mem_tree_jobs AS j
+         WHERE j.dedupe_key = 'extract:' || p.chunk_id
+         ORDER BY j.id DESC
+         LIMIT 1) AS parked
   FROM (SELECT chunk_id, source_id, item_key
           FROM mem_tree_chunks
          WHERE lifecycle = 'pending_extraction'

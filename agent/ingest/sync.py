@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from agent.db.state import get_state, set_state
+from agent.errors import UsageFault
 from agent.ingest.order import item_sort_key
 from agent.ingest.readers.protocol import (
     FileSeen,
@@ -204,14 +205,19 @@ class _Run:
 def plan_sync(context: JobContext, payload: SyncSourcePayload, *, run_limit: int = RUN_LIMIT) -> Plan:
     """Return the plan of one look at a source. Blocks on the disk; writes at most about ``run_limit`` changed items.
 
-    A source that is not there is recorded as that, and nothing about its items is concluded. Raises ``UsageFault`` for
-    a kind that is not built.
+    A source that is not there, or of a kind that is not built, is recorded as that, and nothing about its items is
+    concluded.
     """
     connection, intent, now_ms = context.connection, context.intent, context.clock.now_ms()
     source = find_source(intent, context.paths, payload.source_id)
     if source is None:
         return NOTHING_TO_DO
-    reader = reader_for(source.kind)
+    try:
+        reader = reader_for(source.kind)
+    except UsageFault as error:
+        # An intent written by another version: said, not retried.
+        refusal = str(error)
+        return Plan(lambda connection: _record_tx(connection, source, now_ms, refusal))
     run = _Run(connection, source, load_stamps(connection, source.id), run_limit)
     problem: str | None = None
     try:

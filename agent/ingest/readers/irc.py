@@ -81,12 +81,10 @@ def conversation_of(key: str) -> str:
     stem = name
     while stem.lower().endswith(SUFFIXES):
         stem = stem.rpartition(".")[0]
-    channel = _CHANNEL.search(stem)
-    if channel is not None:
-        label = channel[0]
-    else:
-        date = _DATE_PART.search(stem)
-        label = (stem if date is None else stem[: date.start()]).strip(" ._-")
+    date = _DATE_PART.search(stem)
+    channel = _CHANNEL.search(stem if date is None else f"{stem[: date.start()]} {stem[date.end() :]}")
+    label = channel[0] if channel is not None else stem if date is None else stem[: date.start()]
+    label = label.strip(" ._-")
     return "/".join(part for part in (folder, label) if part)
 
 
@@ -229,10 +227,10 @@ class IrcReader:
         )
 
 
-def read_turns(text: str, day_ms: int | None, first_line: int = 1) -> list[Turn]:
-    """Return the turns of one day's lines. What is nobody's turn is kept as an event."""
+def read_turns(lines: str, day_ms: int | None, first_line: int = 1) -> list[Turn]:
+    """Return the turns of one day's lines, their text as it stands there. What is nobody's turn is kept as an event."""
     turns: list[Turn] = []
-    for number, raw in enumerate(text.replace("\r\n", "\n").split("\n"), first_line):
+    for number, raw in enumerate(lines.replace("\r\n", "\n").split("\n"), first_line):
         line = raw.rstrip()
         if not line.strip():
             continue
@@ -242,9 +240,11 @@ def read_turns(text: str, day_ms: int | None, first_line: int = 1) -> list[Turn]
         said = _SAID.match(rest) or (_TABBED.match(rest) if time is not None else None)
         action = None if said is not None else _ACTION.fullmatch(rest)
         if said is not None:
-            turns.append(Turn(f"{shown}<{said[1]}> {said[2]}".rstrip(), time_ms, said[1], number))
+            tabbed = said.re is _TABBED
+            text = f"{shown}<{said[1]}> {said[2]}".rstrip() if tabbed else line.strip()
+            turns.append(Turn(text, time_ms, said[1], number, said=said[2].strip()))
         elif action is not None and time is not None:
-            turns.append(Turn(f"{shown}* {action[1]} {action[2] or ''}".rstrip(), time_ms, action[1], number))
+            turns.append(Turn(line.strip(), time_ms, action[1], number, said=f"* {action[2] or ''}"))
         else:
             turns.append(Turn(line.strip(), time_ms, None, number, event=True))
     return turns

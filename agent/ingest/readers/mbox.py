@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 BLOCK = 1024 * 1024
 _LOOK_AHEAD = 2048
+_EMPTY_LINE = 4  # bytes, with the line end before it
 
 # A body may hold "From " after an empty line, so a separator must look like one: an address or a dash, then a date; or
 # an address alone. And a header has to follow.
@@ -99,11 +100,11 @@ def split_mailbox(stream: IO[bytes], start: int = 0) -> Iterator[Message]:
             message.add(buffer[at:keep])
         more = stream.read(BLOCK)
         ended = len(more) < BLOCK
-        begin = max(0, keep - 2)  # the empty line before a separator has to stay in sight
+        begin = max(0, keep - _EMPTY_LINE)  # the empty line before a separator has to stay in sight
         buffer = buffer[begin:] + more
         base += begin
         at = keep - begin
-        search = at if found < 0 else max(0, at - 2)
+        search = at
     if message is not None:
         message.add(buffer[at:])
         yield message
@@ -112,7 +113,7 @@ def split_mailbox(stream: IO[bytes], start: int = 0) -> Iterator[Message]:
 def _next_separator(buffer: bytes, search: int, *, at_start: bool) -> int:
     if at_start and search == 0 and _SEPARATOR.match(buffer):
         return 0
-    at = max(0, search - 2)
+    at = max(0, search - _EMPTY_LINE)
     while True:
         at = buffer.find(b"\nFrom ", at)
         if at < 0:
@@ -157,7 +158,7 @@ class MboxReader:
                     stamp = replace(file.stamp, state="unreadable", reason="not a mailbox: no 'From ' line begins it")
                     yield FileSeen(file.key, stamp)
                 return
-            if start:
+            if 0 < start < file.stamp.size:
                 stream.seek(start)
                 if not is_mailbox(stream.read(_LOOK_AHEAD)):
                     start = 0  # it was rewritten since
