@@ -172,8 +172,12 @@ def _rank(block: Block) -> int:
 
 def _split_block(text: str, begin: int, end: int, block: Block, index: int) -> Iterator[_Piece]:
     if block.kind in (BlockKind.PARAGRAPH, BlockKind.TURN, BlockKind.QUOTE):
-        ends = [match.end() for match in _SENTENCE_END.finditer(text, begin, end)]
-        yield from _spans(text, begin, end, [(at, _LINE_GROUP) for at in ends], index)
+        # Where a sentence ends with its line, whole lines stay together.
+        ends = [
+            (match.end(), _LINE_GROUP if "\n" in match[0] else _LINE)
+            for match in _SENTENCE_END.finditer(text, begin, end)
+        ]
+        yield from _spans(text, begin, end, ends, index)
         return
     marks: list[tuple[int, int]] = []
     at = text.find("\n", begin, end) + 1

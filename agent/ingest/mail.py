@@ -1,61 +1,42 @@
-"""Mail as it comes: headers read by hand, bodies through the standard library's tolerant parser.
+"""Mail as it comes: its structure through the standard library's tolerant parser, its parts by ladders.
 
-The library's own header objects (policy ``default``) raise on what real mail contains and cost a millisecond each, so
-its raw form (``compat32``) is used for the structure, and header words, transfer encodings and charsets are decoded
-here by ladders that never raise on content. Text is never lost past a preview: every part with words is kept whole.
+Only the library's raw form (``compat32``) is used: nothing here raises on content. Text is never lost past a preview:
+every part with words is kept whole, each mail stores its own cleaned body.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import quopri
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import Message
 from email.policy import compat32
-from email.utils import mktime_tz, parsedate_tz
 
 from agent.ids import content_hash
 from agent.ingest.canonical import BlockKind
 from agent.ingest.charsets import clean, decode_text, normalise_line_ends
+from agent.ingest.headers import (
+    CHARSET,
+    CONTROL,
+    Headers,
+    MailHead,
+    charset_of,
+    first_text,
+    head_of,
+    header_text,
+    shorten,
+    split_headers,
+)
 from agent.ingest.html_text import html_to_text
+from agent.ingest.transfer import from_base64, transfer_decode
 
 MAX_MAIL_BYTES = 64 * 1024 * 1024
-HEAD_LIMIT = 256 * 1024
-EARLIEST_MS = 0  # before the epoch, or after 2100, a date is absurd and the mail is undated
-LATEST_MS = 4_102_444_800_000
 _MAX_DEPTH = 12
-_MAX_ADDRESSES = 1_000  # characters shown of one header
 _THIN_FROM = 256 * 1024
+_CTE = "content-transfer-encoding"
 
-Headers = dict[str, list[bytes]]
 Group = tuple[BlockKind, list[str]]
-
-_HEADER_LINE = re.compile(rb"([!-9;-~]+)[ \t]*:[ \t]*(.*)")
-_WORD = re.compile(r"=\?([^?\s]{1,64})\?([bBqQ])\?([^?]*)\?=(?:\s+(?==\?[^?\s]{1,64}\?[bBqQ]\?))?")
-_ID = re.compile(r"<([^<>\s]+)>")
-_SPACE = re.compile(r"\s+")
-_PARAMETER = re.compile(r"charset\*?\s*=\s*[\"']?([^\s\"';]+)", re.IGNORECASE)
-_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_KNOWN_HEADERS = frozenset(
-    b"from to cc subject date message-id received return-path mime-version content-type delivered-to reply-to sender"
-    b" in-reply-to references x-mailer user-agent list-id envelope-to dkim-signature".split()
-)
-
-
-@dataclass(frozen=True, slots=True)
-class MailHead:
-    """What identifies and orders a mail."""
-
-    key: str
-    message_id: str | None
-    subject: str | None
-    time_ms: int | None
-    thread: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +50,6 @@ class Mail:
     attachments: tuple[str, ...] = field(default=())
 
 
-def read_head(raw: bytes, raw_hash: str) -> MailHead:
-    """Return the head of a mail from its beginning (``HEAD_LIMIT`` bytes suffice). Never raises on content."""
-    headers, _ = split_headers(raw)
-    return _head(headers, raw_hash)
-
-
 def parse_mail(raw: bytes) -> Mail:
     """Return a mail from its bytes. Never raises on content; memory is a few times the mail without attachments."""
     headers, body_at = split_headers(raw)
@@ -83,164 +58,16 @@ def parse_mail(raw: bytes) -> Mail:
     recipients = tuple(
         (label, shown)
         for label, name in (("To", "to"), ("Cc", "cc"))
-        if (shown := _shorten(", ".join(header_text(value, _charset(headers)) for value in headers.get(name, ()))))
+        if (shown := shorten(", ".join(header_text(value, charset_of(headers)) for value in headers.get(name, ()))))
     )
-    sender = _first_text(headers, "from") or _first_text(headers, "sender")
+    sender = first_text(headers, "from") or first_text(headers, "sender")
     return Mail(
-        _head(headers, content_hash(raw)),
-        _shorten(sender).replace('"', "") if sender else None,
+        head_of(headers, content_hash(raw)),
+        shorten(sender).replace('"', "") if sender else None,
         recipients,
         tuple(body.groups),
         tuple(body.attachments),
     )
-
-
-def looks_like_mail(beginning: bytes) -> bool:
-    """Return whether a file's beginning is a mail's: its first lines are headers, two of them well known."""
-    if beginning.startswith((b"From ", b">From ")):
-        beginning = beginning.partition(b"\n")[2]
-    headers, _ = split_headers(beginning)
-    return len(_KNOWN_HEADERS.intersection(name.encode() for name in headers)) >= 2
-
-
-def split_headers(raw: bytes) -> tuple[Headers, int]:
-    """Return the header fields (names in lower case, values unfolded) and where the body begins.
-
-    A stray line between two headers is passed over; one that no header follows ends them, and is the body's first.
-    """
-    headers: Headers = {}
-    at, total = 0, len(raw)
-    current: list[bytes] | None = None
-    while at < total:
-        end = raw.find(b"\n", at)
-        following = total if end < 0 else end + 1
-        line = raw[at:following].rstrip(b"\r\n")
-        if not line:
-            return headers, following
-        if line[:1] in (b" ", b"\t") and current is not None:
-            current[-1] = current[-1] + b" " + line.strip()
-        else:
-            match = _HEADER_LINE.match(line)
-            if match is not None:
-                current = headers.setdefault(match[1].decode("ascii", "replace").lower(), [])
-                current.append(match[2].strip())
-            elif not (line.startswith((b"From ", b">From ")) and not headers) and not _header_follows(raw, following):
-                return headers, at
-        at = following
-    return headers, total
-
-
-def _header_follows(raw: bytes, at: int) -> bool:
-    match = _HEADER_LINE.match(raw[at : at + 200])
-    return match is not None and match[1].lower() in _KNOWN_HEADERS
-
-
-def _head(headers: Headers, raw_hash: str) -> MailHead:
-    identities = _ids(headers, "message-id")
-    message_id = identities[0] if identities else None
-    key = message_id if message_id is not None and len(message_id) <= 400 else raw_hash
-    thread = next(iter([*_ids(headers, "references"), *_ids(headers, "in-reply-to")]), key)
-    subject = _first_text(headers, "subject")
-    return MailHead(key, message_id, subject, mail_time(headers), thread)
-
-
-def _ids(headers: Headers, name: str) -> list[str]:
-    found: list[str] = []
-    for value in headers.get(name, ()):
-        text = header_text(value)
-        ids = _ID.findall(text)
-        if not ids and name == "message-id" and text:
-            ids = [text.strip("<> ").replace(" ", "_")]
-        found.extend(identity for identity in ids if identity)
-    return found
-
-
-def mail_time(headers: Headers) -> int | None:
-    """Return when a mail says it was written, UTC ms; ``None`` where it does not say so or what it says is absurd."""
-    for value in headers.get("date", ()):
-        try:
-            parsed = parsedate_tz(header_text(value))
-            time_ms = None if parsed is None else int(mktime_tz(parsed)) * 1000
-        except (ValueError, OverflowError, TypeError, IndexError):
-            continue
-        if time_ms is not None and EARLIEST_MS <= time_ms < LATEST_MS:
-            return time_ms
-    return None
-
-
-def _charset(headers: Headers) -> str | None:
-    for value in headers.get("content-type", ()):
-        match = _PARAMETER.search(value.decode("ascii", "replace"))
-        if match is not None:
-            return match[1]
-    return None
-
-
-def _first_text(headers: Headers, name: str) -> str | None:
-    for value in headers.get(name, ()):
-        text = header_text(value, _charset(headers))
-        if text:
-            return text
-    return None
-
-
-def _shorten(text: str) -> str:
-    if len(text) <= _MAX_ADDRESSES:
-        return text
-    kept = text[:_MAX_ADDRESSES].rpartition(",")[0] or text[:_MAX_ADDRESSES]
-    return f"{kept}, and {text.count(',') - kept.count(',')} more"
-
-
-def header_text(raw: bytes, charset: str | None = None) -> str:
-    """Return a header's value as text: encoded words and raw 8-bit decoded, white space collapsed.
-
-    ``charset`` is the body's: who writes bare 8-bit headers writes them in that.
-    """
-    text = raw.decode("ascii") if raw.isascii() else decode_text(raw, charset)
-    if "=?" in text:
-        text = _decode_words(text)
-    return _SPACE.sub(" ", _CONTROL.sub(" ", text)).strip()
-
-
-def _decode_words(text: str) -> str:
-    out: list[str] = []
-    at = 0
-    pending = b""
-    charset = ""
-    for match in _WORD.finditer(text):
-        between = text[at : match.start()]
-        name = match[1].partition("*")[0].lower()
-        if pending and (between or name != charset):
-            out.append(decode_text(pending, charset))
-            pending = b""
-        out.append(between)
-        # Neighbours of one charset are joined before decoding: senders cut them in the middle of a character.
-        charset = name
-        pending += _word_bytes(match[2], match[3])
-        at = match.end()
-    if pending:
-        out.append(decode_text(pending, charset))
-    out.append(text[at:])
-    return "".join(out)
-
-
-def _word_bytes(encoding: str, body: str) -> bytes:
-    data = body.encode("utf-8", "replace")
-    if encoding in "bB":
-        return _from_base64(data)
-    try:
-        return binascii.a2b_qp(data, header=True)
-    except (binascii.Error, ValueError):
-        return data
-
-
-def _from_base64(data: bytes) -> bytes:
-    packed = _NOT_BASE64.sub(b"", data)
-    packed = packed[: len(packed) - 1] if len(packed) % 4 == 1 else packed
-    try:
-        return base64.b64decode(packed + b"=" * (-len(packed) % 4))
-    except (binascii.Error, ValueError):
-        return data
 
 
 class _Body:
@@ -267,7 +94,7 @@ def _read_entity(headers: Headers, raw: bytes, body: _Body, depth: int) -> None:
     kind = next((value for value in kinds if value.lower().startswith(b"multipart/")), kinds[0])
     if not kind.lower().lstrip().startswith((b"multipart/", b"message/")):
         content_type = kind.partition(b";")[0].strip().lower().decode("ascii", "replace") or "text/plain"
-        encoding = (headers.get("content-transfer-encoding") or [b""])[0].decode("ascii", "replace")
+        encoding = (headers.get(_CTE) or [b""])[0].decode("ascii", "replace")
         name = _name_of(b"; ".join([kind, *headers.get("content-disposition", ())]))
         _read_leaf(content_type, decode_text(kind), encoding, raw, name, _is_attachment(headers), body)
         return
@@ -279,9 +106,6 @@ def _read_entity(headers: Headers, raw: bytes, body: _Body, depth: int) -> None:
         _read_part(message, body, depth)
     except RecursionError:
         body.add_text(decode_text(raw))
-
-
-_CTE = "content-transfer-encoding"
 
 
 def _is_attachment(headers: Headers) -> bool:
@@ -385,7 +209,7 @@ def _read_embedded(child: Message, outer: Headers, body: _Body, depth: int) -> N
     headers = _part_headers(child)
     if not headers and (outer.get(_CTE) or [b""])[0].lower().startswith(b"base64"):
         text = child.get_payload()
-        raw = _from_base64(str(text).encode("utf-8", "surrogateescape"))
+        raw = from_base64(str(text).encode("utf-8", "surrogateescape"))
         inner, at = split_headers(raw)
         _embed_head(inner, body)
         _read_entity(inner, raw[at:], body, depth + 1)
@@ -396,9 +220,9 @@ def _read_embedded(child: Message, outer: Headers, body: _Body, depth: int) -> N
 
 def _embed_head(headers: Headers, body: _Body) -> None:
     lines = [
-        f"{label}: {_shorten(text)}"
+        f"{label}: {shorten(text)}"
         for label, name in (("From", "from"), ("To", "to"), ("Date", "date"), ("Subject", "subject"))
-        if (text := _first_text(headers, name))
+        if (text := first_text(headers, name))
     ]
     if lines:
         body.groups.append((BlockKind.PARAGRAPH, ["Forwarded message", *lines]))
@@ -414,12 +238,12 @@ def _read_leaf(
             return
     elif not is_text:
         if content_type.startswith("message/"):
-            body.add_text(decode_text(_transfer_decode(raw, encoding)))
+            body.add_text(decode_text(transfer_decode(raw, encoding)))
         elif raw.strip():
             body.attachments.append(f"without a name ({content_type})")
         return
-    charset = _PARAMETER.search(declared)
-    text = decode_text(_transfer_decode(raw, encoding), charset[1] if charset else None)
+    charset = CHARSET.search(declared)
+    text = decode_text(transfer_decode(raw, encoding), charset[1] if charset else None)
     text = normalise_line_ends(text)
     lowered = declared.lower()
     if "format=flowed" in lowered.replace('"', "").replace(" ", ""):
@@ -429,41 +253,6 @@ def _read_leaf(
     ):
         text = html_to_text(text)
     body.add_text(text)
-
-
-def _transfer_decode(raw: bytes, encoding: str) -> bytes:
-    word = encoding.strip().strip("\"'; ").partition(";")[0].strip().lower().replace("-", "").replace(" ", "")
-    if word == "base64":
-        return _from_base64(raw)
-    if word in ("quotedprintable", "qp"):
-        try:
-            return quopri.decodestring(raw)
-        except (ValueError, binascii.Error):
-            return raw
-    if word in ("xuuencode", "uuencode", "xuue", "uue"):
-        return _from_uu(raw)
-    return raw
-
-
-def _from_uu(raw: bytes) -> bytes:
-    out = bytearray()
-    inside = False
-    for line in raw.splitlines():
-        if line.startswith(b"begin "):
-            inside = True
-            continue
-        if line.strip() in (b"end", b"`") or not inside:
-            continue
-        try:
-            out += binascii.a2b_uu(line)
-        except binascii.Error:
-            # A known fault of old encoders: a line longer than it says. Python's own decoder works around it alike.
-            length = (((line[0] - 32) & 63) * 4 + 5) // 3
-            try:
-                out += binascii.a2b_uu(line[:length])
-            except binascii.Error:
-                continue
-    return bytes(out) if out else raw
 
 
 def _file_name(part: Message, headers: Headers) -> str | None:
@@ -515,7 +304,7 @@ def group_lines(text: str) -> list[Group]:
         if raw_line in ("-- ", "--") and not signed:
             signed = True
             open_group = False
-        line = _CONTROL.sub("", raw_line).rstrip()
+        line = CONTROL.sub("", raw_line).rstrip()
         if not line:
             open_group = False
             continue

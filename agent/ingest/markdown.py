@@ -28,6 +28,7 @@ _FRONT_DATE = re.compile(
 )
 _NAME_DATE = re.compile(r"(?<!\d)((?:19|20)\d{2})-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)")
 _MARKUP = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}|\[([^\]]*)\]\([^)]*\)")
+_ROLE = re.compile(r":[\w.+:\-]+:`([^`]*)`")
 _SPECIAL = frozenset("#`~=-\"'^*+.:_<>")
 
 
@@ -198,13 +199,17 @@ class _Reader:
         return end
 
     def _close(self, begin: int, end: int) -> None:
-        kind = BlockKind.LIST if _LIST_ITEM.match(self.lines[begin]) else BlockKind.PARAGRAPH
+        first = self.lines[begin]
+        kind = BlockKind.LIST if _LIST_ITEM.match(first) else BlockKind.PARAGRAPH
+        if first.lstrip().startswith(("|", "+-")):
+            kind = BlockKind.CODE  # a table: cut between its rows or not at all
         self._add(kind, begin, end)
 
     def _add(self, kind: BlockKind, begin: int, end: int, level: int = 0) -> None:
         self.blocks.append(Block(kind, begin + 1, end, level, self.path, self.section))
 
     def _heading(self, begin: int, end: int, level: int, text: str) -> None:
+        text = _ROLE.sub(r"\1", text)
         plain = _MARKUP.sub(lambda match: match[1] or "", text).strip() or text
         plain = plain.replace(HEADING_SEPARATOR, " ")[:MAX_HEADING]
         while self.stack and self.stack[-1][0] >= level:

@@ -329,7 +329,8 @@ def _list_unreadable_tx(
         (str(ItemState.UNREADABLE), reason, later, item.item_seq),
     )
     if later:
-        _forget_stamps(connection, item)
+        for path in {str(part["path"]) for part in item.parts}:
+            _distrust_stamp(connection, item.source_id, path)
     jobs = top_up(connection, intent, first=item.source_id)
     if item.source_kind is not SourceKind.DOCUMENT:
         jobs.extend(_seal_stream(connection, item.source_id))
@@ -337,16 +338,18 @@ def _list_unreadable_tx(
 
 
 def _look_again_tx(connection: Connection, item: Item, path: str) -> list[NewJob]:
-    """The file is not what was seen: forget its stamp, so that the next look reads it, and ask for that look."""
+    """The file is not what was seen: its stamp is worth nothing, and it has to be looked at again."""
     _check_unseen(connection, item)
     log.info("a file of %s changed while it was to be read", item.source_id)
-    connection.run("DELETE FROM mem_tree_files WHERE source_id = ? AND path = ?", (item.source_id, path))
+    _distrust_stamp(connection, item.source_id, path)
     return [NewJob.sync_source(item.source_id)]
 
 
-def _forget_stamps(connection: Connection, item: Item) -> None:
-    for path in {str(part["path"]) for part in item.parts}:
-        connection.run("DELETE FROM mem_tree_files WHERE source_id = ? AND path = ?", (item.source_id, path))
+def _distrust_stamp(connection: Connection, source_id: str, path: str) -> None:
+    """Let the next look read a file whatever its stamp says. The row stays: without it nobody would miss the file."""
+    connection.run(
+        "UPDATE mem_tree_files SET size = -1, file_hash = NULL WHERE source_id = ? AND path = ?", (source_id, path)
+    )
 
 
 def _check_unseen(connection: Connection, item: Item) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent.config import SourceIntent
 from agent.errors import UsageFault
-from agent.ingest.mail import looks_like_mail
+from agent.ingest.headers import looks_like_mail
 from agent.ingest.readers.eml import is_mail_name
 from agent.ingest.readers.folder import is_text_name
 from agent.ingest.readers.irc import is_log, is_log_name

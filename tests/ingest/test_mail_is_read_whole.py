@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 from collections.abc import Callable
 from email.message import EmailMessage
@@ -11,11 +12,14 @@ from pathlib import Path
 import pytest
 
 from agent.ingest.charsets import decode_text
+from agent.ingest.headers import looks_like_mail
 from agent.ingest.html_text import html_to_text
-from agent.ingest.mail import looks_like_mail, parse_mail, unflow
+from agent.ingest.mail import parse_mail, unflow
 from agent.ingest.readers import mbox
 from agent.ingest.readers.mbox import split_mailbox
 from agent.ingest.sync import list_unreadable
+from agent.queue.run import drain_until_idle
+from agent.queue.sweep import sweep
 from tests.ingest.conftest import Memory, paragraphs
 
 
@@ -35,7 +39,7 @@ def test_every_hostile_mail_is_read_or_listed_with_its_reason(memory: Memory, te
     places = {
         place
         for (raw,) in memory.connection.all("SELECT place FROM mem_tree_items WHERE state = 'current'")
-        for place in [part["path"] for part in __import__("json").loads(raw)["parts"]]
+        for place in [part["path"] for part in json.loads(raw)["parts"]]
     }
     files = {path.relative_to(root).as_posix() for path in root.rglob("*.eml")}
     assert files <= places | listed
@@ -406,3 +410,45 @@ def test_mail_without_its_suffix_is_found_in_a_folder_of_mail(memory: Memory, ma
         ("empty.eml", "the file is empty")
     ]
     assert not looks_like_mail(b"Note: this\nis: not a mail\n")
+
+
+def test_a_mailbox_rewritten_between_the_look_and_the_reading_is_looked_at_again(
+    memory: Memory, mail_bytes: Callable[..., bytes]
+) -> None:
+    from agent.ingest.sync import plan_sync
+    from agent.queue.types import SyncSourcePayload
+
+    mails = [mail_bytes(number, f"This is the body of mail {number}.") for number in range(6)]
+    path = memory.write("a.mbox", mailbox(mails))
+    memory.add("mail", "mbox", path)
+    plan = plan_sync(memory.context, SyncSourcePayload("mail"))
+    assert plan.writes is not None
+    with memory.connection.write():
+        plan.writes(memory.connection)
+    memory.write("a.mbox", mailbox([mails[0], *mails[2:]]))
+    rounds = 0
+    while sweep(memory.connection, memory.registry, memory.context.intent, memory.context.clock.now_ms()):
+        drain_until_idle(memory.context, memory.registry)
+        rounds += 1
+        assert rounds < 4
+    assert memory.items().pop("m1@example.org") == "gone"
+    assert len(memory.chunks()) == 5
+    assert set(memory.items().values()) == {"current", "gone"}
+
+
+def test_a_file_that_vanished_between_the_look_and_the_reading_is_gone(
+    memory: Memory, mail_bytes: Callable[..., bytes]
+) -> None:
+    for number in range(6):
+        memory.write(f"{number}.eml", mail_bytes(number))
+    memory.add("mail", "eml", memory.folder)
+    memory.sync()
+    memory.write("2.eml", mail_bytes(2, "Another body."))
+    memory.connection.run("UPDATE mem_tree_items SET state = 'queued', seen_hash = 'x' WHERE item_key LIKE 'm2@%'")
+    (memory.folder / "2.eml").unlink()
+    drain_until_idle(memory.context, memory.registry)
+    sweep(memory.connection, memory.registry, memory.context.intent, memory.context.clock.now_ms())
+    drain_until_idle(memory.context, memory.registry)
+    assert memory.items()["m2@example.org"] == "unreadable"
+    memory.sync()
+    assert memory.items()["m2@example.org"] == "gone"

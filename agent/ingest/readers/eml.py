@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.ids import content_hash
-from agent.ingest.mail import MAX_MAIL_BYTES, looks_like_mail, read_head
+from agent.ingest.headers import looks_like_mail, read_head
+from agent.ingest.mail import MAX_MAIL_BYTES
 from agent.ingest.readers.mbox import read_mail_item
 from agent.ingest.readers.protocol import Event, FileSeen, Found, Hidden, Part, Resume, Stamp, Unreadable
 from agent.ingest.readers.walk import File, read_bytes, walk

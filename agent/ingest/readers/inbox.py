@@ -21,7 +21,8 @@ from agent.ingest.canonicalize import (
     day_of,
 )
 from agent.ingest.charsets import clean
-from agent.ingest.mail import Mail, MailHead, group_lines
+from agent.ingest.headers import MailHead
+from agent.ingest.mail import Mail, group_lines
 from agent.ingest.markdown import Markup
 from agent.ingest.readers.protocol import (
     Event,

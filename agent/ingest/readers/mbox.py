@@ -9,7 +9,8 @@ from hashlib import blake2b
 from typing import IO, TYPE_CHECKING
 
 from agent.ingest.canonicalize import canonicalize_mail
-from agent.ingest.mail import HEAD_LIMIT, MAX_MAIL_BYTES, parse_mail, read_head
+from agent.ingest.headers import HEAD_LIMIT, read_head
+from agent.ingest.mail import MAX_MAIL_BYTES, parse_mail
 from agent.ingest.readers.protocol import (
     Event,
     FileSeen,
