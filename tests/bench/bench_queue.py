@@ -1,7 +1,9 @@
 """Jobs per second, claim → handle → settle: ours beside huey (at-most-once) and spoolctl (leased) in the same run.
 
-20,000 no-op jobs, 1 and 4 processes started together at a barrier, ``synchronous=NORMAL`` for all. Each process notes
-every job it handled: what was handled twice or not at all is counted over all runs of ours.
+20,000 no-op jobs, 1 and 4 processes started together at a barrier, ``synchronous=NORMAL`` for all. ``jobs_per_s`` is
+the queue's own loop, as the peers' figures are theirs; ``worker_jobs_per_s`` is the agent's whole worker process, with
+heartbeat, limits, logs and the look at the owner's intent before each job. Each process notes every job it handled:
+what was handled twice or not at all is counted over all runs of ours.
 """
 
 from __future__ import annotations
@@ -18,8 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent.queue import NOTHING_TO_DO, Job, JobContext, JobSpec, Plan
+from agent.queue.worker_args import STOP
 from tests.bench.harness import Result, Setting
 
+PATIENCE_S = 120.0
 JOBS = 20_000
 PROCESSES = (1, 4)
 KIND = "noop"
@@ -50,14 +55,13 @@ def run(setting: Setting) -> Result:
         peers["spoolctl_"] = (fill_spoolctl, drain_spoolctl)
     else:
         result.notes.append("spoolctl is not installed: its figures and bars are left out")
-    runs: dict[tuple[str, int], list[Run]] = {(name, n): [] for name in peers for n in PROCESSES}
+    runs: dict[tuple[str, int], list[Run]] = {(name, n): [] for name in (*peers, "worker_") for n in PROCESSES}
     for repeat in range(repeats):
         for (name, processes), done in runs.items():
             # The leased peer takes ten times as long: one repeat of the same size is enough for a factor of four.
             if name == "spoolctl_" and repeat > 0:
                 continue
-            fill, drain = peers[name]
-            done.append(measure(fill, drain, processes))
+            done.append(measure_workers(processes) if name == "worker_" else measure(*peers[name], processes))
     for (name, processes), done in runs.items():
         result.figures[f"{name}jobs_per_s_{processes}"] = round(statistics.median(one.jobs_per_s for one in done))
     for peer, ratio in (("huey_", "ratio_huey"), ("spoolctl_", "ratio_leased")):
@@ -65,7 +69,7 @@ def run(setting: Setting) -> Result:
             theirs = result.figures.get(f"{peer}jobs_per_s_{processes}")
             if theirs:
                 result.figures[f"{ratio}_{processes}"] = round(result.figures[f"jobs_per_s_{processes}"] / theirs, 2)
-    ours = [one for processes in PROCESSES for one in runs["", processes]]
+    ours = [one for name in ("", "worker_") for processes in PROCESSES for one in runs[name, processes]]
     result.figures["twice"] = sum(one.twice for one in ours)
     result.figures["lost"] = sum(one.lost for one in ours)
     shared = [one for one in ours if len(one.shares) > 1]
@@ -102,14 +106,89 @@ def measure(fill: Callable[[Path], None], drain: Drain, processes: int) -> Run:
         found = [pipe.recv() for pipe in pipes]
         for child in children:
             child.join(30)
-    ended = max(end for end, _ in found)
+    return _run_of(started, found)
+
+
+def _run_of(started: float, found: list[tuple[float, list[Any]]]) -> Run:
     counted = Counter(job for _, jobs in found for job in jobs)
     return Run(
-        jobs_per_s=JOBS / (ended - started),
+        jobs_per_s=JOBS / (max(end for end, _ in found) - started),
         shares=[len(jobs) for _, jobs in found],
         twice=sum(count - 1 for count in counted.values()),
         lost=JOBS - len(counted),
     )
+
+
+def measure_workers(processes: int) -> Run:
+    """Let so many of the agent's own workers, up and idle, meet the jobs as one transaction brings them."""
+    from agent.db import Database
+    from agent.paths import paths_under
+    from agent.queue import NewJob, count_jobs, enqueue_many_tx, wake_workers
+
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory(prefix="sapwood-bench-") as folder:
+        paths = paths_under(Path(folder)).make()
+        connection = Database(paths.database, paths.write_turn).connection
+        pipes, life_lines, children = [], [], []
+        for slot in range(processes):
+            ours, theirs = context.Pipe(duplex=False)
+            theirs_alive, ours_alive = context.Pipe(duplex=False)
+            child = context.Process(target=_work_in_child, args=(Path(folder), slot, theirs_alive, theirs))
+            child.start()
+            theirs.close()
+            theirs_alive.close()
+            pipes.append(ours)
+            life_lines.append(ours_alive)
+            children.append(child)
+        _poll(lambda: connection.value("SELECT count(*) FROM mem_tree_workers") == processes)
+        now = time.time_ns() // 1_000_000
+        with connection.write():
+            enqueue_many_tx(connection, (NewJob(KIND, "{}", f"noop:{number}") for number in range(JOBS)), now)
+        started = time.monotonic()
+        wake_workers(connection)
+        _poll(lambda: count_jobs(connection, now).waiting == 0)
+        for life_line in life_lines:
+            life_line.send_bytes(STOP)
+        found = [pipe.recv() for pipe in pipes]
+        for child in children:
+            child.join(30)
+        connection.close()
+    return _run_of(started, found)
+
+
+def _poll(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"the workers did not come to an end in {PATIENCE_S:.0f} s")
+        time.sleep(0.05)
+
+
+_seen: list[int] = []
+_last = [0.0]
+
+
+def _note(context: JobContext, job: Job) -> Plan:
+    _seen.append(job.id)
+    _last[0] = time.monotonic()
+    return NOTHING_TO_DO
+
+
+NOOP = JobSpec(KIND, _note)
+
+
+def _work_in_child(home: Path, slot: int, life_line: Any, pipe: Any) -> None:
+    from agent.ids import random_id
+    from agent.paths import paths_under
+    from agent.queue.worker_args import WorkerArgs
+    from agent.worker.process import worker_main
+    from tests.bench import bench_queue
+
+    args = WorkerArgs(paths_under(home), random_id(), ("tests.bench.bench_queue:NOOP",), slot)
+    worker_main(args, life_line)
+    # The registry imported this module by its name; as the child's main it may be another one.
+    pipe.send((bench_queue._last[0], bench_queue._seen))
+    pipe.close()
 
 
 def _drain_in_child(drain: Drain, home: Path, barrier: Any, pipe: Any) -> None:
@@ -141,7 +220,7 @@ def drain_ours(home: Path, barrier: Any, seen: list[Any]) -> None:
     from agent.db import Database
     from agent.ids import random_id
     from agent.paths import paths_under
-    from agent.queue import NOTHING_TO_DO, Job, JobContext, JobSpec, LocalContext, Plan, Registry, run_due
+    from agent.queue import LocalContext, Registry, run_due
 
     def handle(context: JobContext, job: Job) -> Plan:
         seen.append(job.id)
