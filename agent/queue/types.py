@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import msgspec
 
-from agent.errors import SapwoodError
+from agent.errors import JobFailure, SapwoodError
 from agent.states import FailureClass, JobKind, JobStatus, NodeKind
 
 if TYPE_CHECKING:
@@ -253,8 +253,16 @@ class Job:
     completed_at_ms: int | None = None
 
     def payload(self, kind: type[PayloadT]) -> PayloadT:
-        """Return the payload as the given dataclass; ``msgspec.ValidationError`` where it does not fit."""
-        return msgspec.json.decode(self.payload_json, type=kind)
+        """Return the payload as the given dataclass.
+
+        Raises ``JobFailure`` (unrecoverable, ``unreadable_payload``) where it does not fit: no retry can mend that.
+        """
+        try:
+            return msgspec.json.decode(self.payload_json, type=kind)
+        except msgspec.MsgspecError as error:
+            raise JobFailure.unrecoverable(
+                "unreadable_payload", f"the payload of this {self.kind} cannot be read"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)

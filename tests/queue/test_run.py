@@ -24,7 +24,7 @@ from agent.queue import (
     run_due,
     run_once,
 )
-from agent.queue.types import REEMBED_BACKFILL_REVISIT_MS
+from agent.queue.types import REEMBED_BACKFILL_REVISIT_MS, SealPayload
 from tests.queue.conftest import Queue, do_nothing
 
 
@@ -279,3 +279,16 @@ def test_drain_with_a_permit(queue: Queue, context: LocalContext) -> None:
     queue.add(NewJob.sync_source("s"))
     assert drain_until_idle(context, queue.registry, permit=permit) == 2
     assert held == ["taken", "given"]
+
+
+def test_a_payload_that_does_not_fit_its_kind_is_parked_at_the_first_attempt(
+    queue: Queue, context: LocalContext
+) -> None:
+    def handle(context: JobContext, job: Job) -> Plan:
+        return Plan(follow_ups=[NewJob.seal(job.payload(SealPayload).tree_id, 1)])
+
+    job_id = queue.add(NewJob("seal", '{"tree":"t"}', "k"))
+    assert run_once(queue.connection, Registry.of([JobSpec("seal", handle)]), context)
+    row = queue.row(job_id)
+    assert (row["status"], row["attempts"], row["failure_reason"]) == ("failed", 1, "unreadable_payload")
+    assert "tree_id" in row["last_error"]
