@@ -67,15 +67,13 @@ def apply_groups(
         above += [row.parent_id for row in one.wanted.rows if row.parent_id]
         _move_children(connection, tree, level, one, now_ms)
     retired = [parent for parent in dict.fromkeys(above) if parent not in kept]
-    # A tail that grows waits on the level above since its first summary came there, not anew each time.
-    since = {parent: _in_buffer_since(connection, tree, level + 1, parent) for parent in retired}
     for parent in retired:
         _retire(connection, tree, level, parent, now_ms)
     for summary_id in empty:
         if summary_id not in kept and first_child_key(connection, tree.tree_seq, level, summary_id) is None:
             remove_summary(connection, summary_id)
     for one in current:
-        _place_above(connection, tree, level, one, since, now_ms)
+        _place_above(connection, tree, level, one, now_ms)
     _keep_root(connection, tree)
     return Applied(len(current), len(prepared) - len(current))
 
@@ -123,14 +121,6 @@ def _set_lifecycle(connection: Connection, rows: Sequence[NodeRow], old: Lifecyc
     )
 
 
-def _in_buffer_since(connection: Connection, tree: Tree, level: int, node_id: str) -> int | None:
-    since: int | None = connection.value(
-        "SELECT added_at_ms FROM mem_tree_buffers WHERE node_id = ? AND tree_seq = ? AND level = ? AND provisional = 1",
-        (node_id, tree.tree_seq, level),
-    )
-    return since
-
-
 def _retire(connection: Connection, tree: Tree, level: int, parent: str, now_ms: int) -> None:
     """Take away what stood above nodes of this level; children that no new group took go back to the buffer."""
     left = [row for row in children_of(connection, tree.tree_seq, level, parent) if not row.is_promoted]
@@ -164,14 +154,7 @@ def _withdraw(connection: Connection, tree: Tree, from_level: int, node_id: str)
     return True
 
 
-def _place_above(
-    connection: Connection,
-    tree: Tree,
-    level: int,
-    one: Prepared,
-    since: dict[str, int | None],
-    now_ms: int,
-) -> None:
+def _place_above(connection: Connection, tree: Tree, level: int, one: Prepared, now_ms: int) -> None:
     kind, rows = one.wanted.kind, one.wanted.rows
     if kind == "dissolve":
         return
@@ -208,9 +191,7 @@ def _place_above(
             _mark_provisional(connection, tree, level + 1, node)
             return
         _retire(connection, tree, level, there.node_id, now_ms)
-    started = [since[row.parent_id] for row in rows if row.parent_id and since.get(row.parent_id) is not None]
-    added = min((at for at in started if at is not None), default=now_ms)
-    put_in_buffer(connection, tree.tree_seq, level + 1, [node], added)
+    put_in_buffer(connection, tree.tree_seq, level + 1, [node], now_ms)
     connection.run(
         "UPDATE mem_tree_trees SET max_level = max(max_level, ?), updated_at_ms = ? WHERE tree_seq = ?",
         (level + 1, now_ms, tree.tree_seq),

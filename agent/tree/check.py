@@ -158,7 +158,7 @@ def _descend(
 
 
 def _orphans(connection: Connection) -> list[str]:
-    """Return nodes in trees that no table holds, and buffered chunks that stand in no buffer."""
+    """Return nodes in trees that no table holds, and chunks whose lifecycle says other than where they stand."""
     lost = connection.all(
         """
         SELECT node_id
@@ -178,6 +178,16 @@ def _orphans(connection: Connection) -> list[str]:
            AND NOT EXISTS (SELECT 1 FROM mem_tree_buffers AS b WHERE b.node_id = c.chunk_id)
         """
     )
-    return [f"node {node} stands in a tree but is gone" for (node,) in lost] + [
-        f"chunk {chunk} is called buffered but stands in no buffer" for (chunk,) in astray
+    uncalled = connection.all(
+        """
+        SELECT c.chunk_id, c.lifecycle
+          FROM mem_tree_buffers AS b
+          JOIN mem_tree_chunks AS c ON c.chunk_id = b.node_id
+         WHERE b.level = 0 AND b.leaf_id = b.node_id AND c.lifecycle <> 'buffered'
+        """
+    )
+    return [
+        *(f"node {node} stands in a tree but is gone" for (node,) in lost),
+        *(f"chunk {chunk} is called buffered but stands in no buffer" for (chunk,) in astray),
+        *(f"chunk {chunk} stands in a buffer but is called {state}" for chunk, state in uncalled),
     ]

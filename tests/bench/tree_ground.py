@@ -14,6 +14,7 @@ from agent import ids
 from agent.clock import SYSTEM_CLOCK
 from agent.config import Intent
 from agent.db import Connection, Database
+from agent.db.text_index import add_text
 from agent.models.protocol import SummaryRequest, SummaryText
 from agent.paths import paths_under
 from agent.queue.registry import JobSpec, Registry
@@ -132,5 +133,6 @@ def put_mails(connection: Connection, source: str, places: Sequence[int], lifecy
                     lifecycle,
                 ),
             )
+            add_text(connection, connection.last_id, None, None, text)
             found.append(chunk_id)
     return found

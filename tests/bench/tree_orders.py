@@ -215,9 +215,21 @@ def _fill(ground: Ground, order: list[Item], marks: set[int], *, in_process: boo
             else:
                 run_once(ground.connection, ground.registry, ground.context)
         if number + 1 in marks:
+            _let_seals_end(ground, in_process=in_process)
             closed, standing = early_state(ground.connection)
             short += standing * 2 < closed
     return short
+
+
+def _let_seals_end(ground: Ground, *, in_process: bool) -> None:
+    """Wait until no append and no seal is under way: a state is looked at as it is, not in the middle of a step."""
+    while ground.connection.value(
+        "SELECT count(*) FROM mem_tree_jobs WHERE status IN ('ready', 'running') AND kind IN ('append_buffer', 'seal')"
+    ):
+        if in_process:
+            run_once(ground.connection, ground.registry, ground.context)
+        else:
+            time.sleep(0.002)
 
 
 def _backlog(connection: Connection) -> int:

@@ -279,6 +279,11 @@ class Garden:
         self.jobs.pop(job.dedupe_key, None)
         return self.settle(job, self.plan(job))
 
+    def run_appends(self) -> None:
+        """Run the appends alone; what they ask for waits."""
+        while appends := [job for job in self.jobs.values() if job.kind == JobKind.APPEND_BUFFER]:
+            self.run(appends[0])
+
     def drain(self, limit: int = 20_000) -> None:
         """Run all jobs in the order of the queue: what is downstream first."""
         for _ in range(limit):

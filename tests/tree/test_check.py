@@ -42,8 +42,7 @@ def test_damage_is_found(grown: Garden, damage: str) -> None:
 def test_a_node_that_no_table_holds_is_dropped_not_waited_for(grown: Garden) -> None:
     for at in range(60, 90):
         grown.mail("post", at)
-    while appends := [job for job in grown.jobs.values() if job.kind == "append_buffer"]:
-        grown.run(appends[0])
+    grown.run_appends()
     with grown.connection.write():
         grown.connection.run("DELETE FROM mem_tree_chunks WHERE lifecycle = 'buffered' AND item_key = 'mail-000061'")
     grown.finish()

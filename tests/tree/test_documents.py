@@ -129,8 +129,8 @@ def test_sealing_again_changes_nothing(garden: Garden) -> None:
     garden.finish()
     before = garden.connection.all("SELECT * FROM mem_tree_edges")
     changes = garden.connection.raw.total_changes()
-    garden.enqueue(NewJob.seal_document(f"notes/{KEY}", None))
-    garden.drain()
+    garden.run(NewJob.seal_document(f"notes/{KEY}", None))
+    assert garden.jobs == {}
     assert garden.connection.all("SELECT * FROM mem_tree_edges") == before
     # The tree's row, the item's row: nothing else was touched.
     assert garden.connection.raw.total_changes() - changes <= 3

@@ -9,6 +9,7 @@ from agent.paths import Paths
 from agent.queue.types import NewJob
 from agent.states import Lifecycle
 from agent.tree.flush import close_all_tails, flush_is_due, unfinished
+from agent.tree.shape import ShapeNode, whole_shape
 from tests.tree.agreement import assert_as_naive
 from tests.tree.garden import Digest, Garden
 
@@ -56,6 +57,32 @@ def test_nodes_above_the_leaves_wait_for_a_day(garden: Garden) -> None:
     assert {level for level, _, _ in _summaries(garden)} == {1, 2}
     assert unfinished(garden.connection) == []
     assert_as_naive(garden)
+
+
+def test_nothing_above_is_decided_on_a_provisional_node(garden: Garden) -> None:
+    """The tail's summary is the last of a group that would end with it; but it will be another one."""
+    at = 0
+    while not _ends_with_its_tail(garden):
+        garden.mail("post", at, f"Line {at}.")
+        at += 1
+    garden.drain()
+    garden.clock.advance(HOUR + 60)
+    _flush(garden)
+    tail = garden.connection.value("SELECT summary_id FROM mem_tree_summaries WHERE level = 1 AND provisional = 1")
+    assert tail is not None
+    garden.run(NewJob.seal(tree_id("source", "post"), 1))
+    assert garden.connection.all("SELECT parent_id FROM mem_tree_edges WHERE node_id = ?", (tail,)) == []
+    garden.finish()
+    assert_as_naive(garden)
+
+
+def _ends_with_its_tail(garden: Garden) -> bool:
+    leaves = [
+        ShapeNode(chunk, chunk, 3, 0, 0)
+        for (chunk,) in garden.connection.all("SELECT chunk_id FROM mem_tree_chunks ORDER BY sort_key")
+    ]
+    shape = whole_shape(tree_id("source", "post"), leaves)
+    return len(shape.grouped) > 2 and not shape.grouped[0][-1].final and shape.grouped[1][-1].final
 
 
 def test_a_provisional_summary_lives_until_its_group_ends(garden: Garden) -> None:

@@ -11,14 +11,14 @@ from agent.queue.types import NewJob
 from agent.states import Lifecycle
 from agent.tree.check import problems
 from tests.tree.agreement import assert_as_naive
-from tests.tree.garden import Garden, body
+from tests.tree.garden import T0, Garden, body
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_stream_that_mails_come_to_and_go_from(garden: Garden, seed: int) -> None:
     chance = random.Random(seed)
     there: dict[int, str] = {}
-    for step in range(220):
+    for step in range(160):
         draw = chance.random()
         if draw < 0.75 or not there:
             at = chance.randrange(2_000)
@@ -33,7 +33,7 @@ def test_a_stream_that_mails_come_to_and_go_from(garden: Garden, seed: int) -> N
         if chance.random() < 0.15:
             garden.scramble(chance)
             assert problems(garden.connection) == []
-        if step % 90 == 89:
+        if step % 70 == 69:
             garden.finish()
             assert_as_naive(garden)
     garden.finish()
@@ -45,6 +45,51 @@ def test_a_stream_that_mails_come_to_and_go_from(garden: Garden, seed: int) -> N
     garden.finish()
     assert_as_naive(garden)
     assert garden.fingerprints() == set()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_several_changes_side_by_side_at_once(garden: Garden, seed: int) -> None:
+    chance = random.Random(seed)
+    there = {at: garden.mail("post", at, f"Line {at}.", break_key=at // 9) for at in range(0, 140, 2)}
+    garden.finish()
+    for round_number in range(25):
+        low = chance.randrange(120)
+        for at in range(low, low + chance.choice([4, 12, 30])):
+            if at in there and chance.random() < 0.5:
+                garden.drop_mail("post", there.pop(at))
+            elif at not in there and chance.random() < 0.5:
+                there[at] = garden.mail("post", at, f"Line {at} of {round_number}.", key=f"m{at}-{round_number}")
+        garden.finish()
+        assert_as_naive(garden)
+
+
+@pytest.mark.parametrize("source", ["post", "list", "team"])
+def test_groups_lose_their_first_leaf_and_others_come_before_the_rest(garden: Garden, source: str) -> None:
+    chunks = {at: garden.mail(source, at, f"Line {at}.") for at in range(0, 3_000, 10)}
+    garden.finish()
+    firsts = garden.connection.all("SELECT min(sort_key) FROM mem_tree_edges WHERE level = 0 GROUP BY parent_id")
+    for at in sorted((int.from_bytes(key[:8], "big") - 2**62 - T0) // 1_000 for (key,) in firsts):
+        garden.drop_mail(source, chunks[at])
+        for more in range(1, 8):
+            garden.mail(source, at + more, f"Line {at + more}.")
+        garden.run_appends()
+        garden.finish()
+    assert_as_naive(garden)
+
+
+def test_a_leaf_that_was_a_group_by_itself_goes(garden: Garden) -> None:
+    """Its neighbour's group ended because a break followed; now none does, and nothing else says so."""
+    giants = []
+    for at in range(80):
+        garden.mail("post", at)
+        if at % 5 == 4:
+            giants.append(garden.mail("post", at, "word " * 13_000, key=f"mail-{at:06d}-giant", break_key=1))
+    garden.finish()
+    assert_as_naive(garden)
+    for giant in giants:
+        garden.drop_mail("post", giant)
+        garden.finish()
+        assert_as_naive(garden)
 
 
 @pytest.mark.parametrize("seed", range(3))

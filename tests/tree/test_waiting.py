@@ -37,6 +37,21 @@ def test_a_pending_chunk_inside_holds_its_group_only(garden: Garden) -> None:
     assert_as_naive(garden)
 
 
+def test_a_group_above_waits_for_the_hole_below_it(garden: Garden) -> None:
+    late = garden.mail("post", 30, lifecycle=Lifecycle.PENDING_EXTRACTION)
+    for at in range(600):
+        if at != 30:
+            garden.mail("post", at, f"Line {at}.")
+    garden.drain()
+    covered = [key for (key,) in garden.connection.all("SELECT sort_key FROM mem_tree_summaries WHERE level = 2")]
+    hole = garden.connection.value("SELECT sort_key FROM mem_tree_items WHERE item_key = 'mail-000030'")
+    assert covered
+    assert min(covered) > hole
+    garden.decide("post", late, admitted=True)
+    garden.finish()
+    assert_as_naive(garden)
+
+
 @pytest.mark.parametrize("state", [ItemState.QUEUED, ItemState.FOUND])
 def test_an_item_on_its_way_holds_its_group_one_merely_found_does_not(garden: Garden, state: ItemState) -> None:
     time_ms = T0 + 2_500
