@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agent.db import Connection
 
-MAX_DATAGRAMS = 4
+# The pool has four workers and the supervisor listens too. Whoever is left out sleeps on to its poll, and may be the
+# only one that is idle: the bound is for an owner's very large pool only.
+MAX_DATAGRAMS = 16
 
 _PORTS = "SELECT wake_port FROM mem_tree_workers"
 
@@ -147,11 +149,14 @@ def unregister_all(connection: Connection) -> int:
 
 
 def wake_ports(connection: Connection) -> list[int]:
-    """Return the numbers of at most four live workers; read each time, so that a new worker is never missed."""
+    """Return the numbers of all live workers (of a pool beyond any reason: of 16 by chance).
+
+    Read each time, so that a new worker is never missed.
+    """
     ports = [row[0] for row in connection.all(_PORTS)]
     return ports if len(ports) <= MAX_DATAGRAMS else random.sample(ports, MAX_DATAGRAMS)
 
 
 def wake_workers(connection: Connection) -> None:
-    """Wake the live workers (at most four datagrams). Costs one read; errors of sending are ignored."""
+    """Wake the live workers, one empty datagram to each. Costs one read; errors of sending are ignored."""
     send_wake(wake_ports(connection))

@@ -328,10 +328,31 @@ def test_a_verb_repeated_after_an_unacknowledged_commit_says_the_same(
 def test_a_repeated_plan_writes_once(queue: Queue) -> None:
     queue.add()
     job = queue.take()
-    plan = writing("effect", NewJob("seal", "{}"))
-    assert settle(queue.connection, job, plan, queue.now) is Settled.DONE
-    assert settle(queue.connection, job, plan, queue.now) is Settled.DONE
+    calls: list[int] = []
+
+    def writes(connection: Connection) -> list[NewJob]:
+        calls.append(1)
+        connection.run(
+            "INSERT INTO mem_tree_state (key, value) VALUES ('n', '1') ON CONFLICT DO UPDATE SET value = value + 1"
+        )
+        return [NewJob("seal", "{}")]
+
+    for _ in range(2):
+        assert settle(queue.connection, job, Plan(writes=writes), queue.now) is Settled.DONE
+    assert len(calls) == 1
+    assert queue.connection.value("SELECT value FROM mem_tree_state") == "1"
     assert queue.statuses() == ["done", "ready"]
+
+
+def test_the_lease_is_checked_before_anything_is_written(queue: Queue) -> None:
+    job_id = queue.add()
+    job = queue.take()
+    queue.change(job_id, lease_token="somebody else's")
+
+    def writes(connection: Connection) -> None:
+        raise AssertionError("written without a lease")
+
+    assert settle(queue.connection, job, Plan(writes=writes), queue.now) is Settled.LOST
 
 
 def test_a_commit_that_reports_an_error_leaves_all_or_nothing(queue: Queue) -> None:
