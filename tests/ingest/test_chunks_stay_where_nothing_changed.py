@@ -128,9 +128,13 @@ def test_chinese_is_measured_by_its_characters_not_by_quarters_of_them() -> None
 
 
 def test_a_heading_is_never_parted_from_what_it_heads() -> None:
-    text = "\n\n".join(f"## Section {number}\n\n{body}" for number, body in enumerate(paragraphs(200)))
-    for chunk in chunk_markdown(document(text)):
-        assert not chunk.text.rstrip().split("\n")[-1].startswith("## ")
+    # Introductions about as long as the window: their heading stands too near the beginning to be cut at, what follows
+    # it does not.
+    for words in range(60, 130):
+        introduction = " ".join(["word"] * words * 2)
+        text = "\n\n".join([introduction, "## Section", *paragraphs(12, seed=words, words=20)])
+        for chunk in chunk_markdown(document(text)):
+            assert not chunk.text.rstrip().endswith("## Section")
 
 
 def test_heading_paths_and_breaks_follow_the_outline() -> None:

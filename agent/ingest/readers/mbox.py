@@ -119,7 +119,7 @@ def _next_separator(buffer: bytes, search: int, *, at_start: bool) -> int:
         at = buffer.find(b"\nFrom ", at)
         if at < 0:
             return -1
-        empty_before = at == 0 or buffer[at - 1 : at] == b"\n" or buffer[max(0, at - 2) : at] == b"\n\r"
+        empty_before = buffer[max(0, at - 1) : at] == b"\n" or buffer[max(0, at - 2) : at] == b"\n\r"
         if empty_before and at + 1 >= search and _SEPARATOR.match(buffer, at + 1):
             return at + 1
         at += 1
