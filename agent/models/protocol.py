@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,6 +83,15 @@ class Embedder(Protocol):
 
     def trusts(self, query: str) -> bool:
         """Return whether a query is in a language that these vectors are good for (the language gate)."""
+        ...
+
+
+@runtime_checkable
+class KnowsNearWords(Protocol):
+    """What an embedder may be besides: one that can name words of nearly the same meaning, for the full-text side."""
+
+    def near_words(self, words: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Return, for each word it knows, others that mean nearly the same, nearest first. Deterministic."""
         ...
 
 

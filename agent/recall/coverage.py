@@ -9,12 +9,14 @@ from agent.states import Searched
 if TYPE_CHECKING:
     from agent.db.connection import Connection
 
-_ANY_CHUNK = """
+_ANY_CHUNK = "SELECT EXISTS (SELECT 1 FROM mem_tree_chunks)"
+
+_ANY_CHUNK_OF = """
 SELECT EXISTS (
   SELECT 1
     FROM mem_tree_items AS i
-    JOIN mem_tree_chunks AS c ON c.item_seq = i.item_seq
-   WHERE (?1 IS NULL OR i.source_id = ?1)
+    CROSS JOIN mem_tree_chunks AS c ON c.item_seq = i.item_seq
+   WHERE i.source_id = ?1
 )
 """
 
@@ -97,7 +99,9 @@ SELECT EXISTS (
 
 def has_chunks(connection: Connection, source: str | None = None) -> bool:
     """Return whether anything of a source (of all of them) is in the memory."""
-    return bool(connection.value(_ANY_CHUNK, (source,)))
+    if source is None:
+        return bool(connection.value(_ANY_CHUNK))
+    return bool(connection.value(_ANY_CHUNK_OF, (source,)))
 
 
 def coverage(connection: Connection, signature: str, source: str | None = None) -> Searched:

@@ -24,6 +24,9 @@ COMMON_SHARE = 0.2
 COMMON_FLOOR = 10_000
 FEWEST_TERMS = 2
 
+NEAR_WORDS_A_TERM = 2
+NEAR_WORDS_PLACES = 12_000
+
 _STOP = (
     "a about all also am an and any are as at be because been being but by can could d did do does doing "
     "don for from get gets getting got had has have having he her here hers him his how i if in into is "
@@ -77,15 +80,47 @@ def without_common_terms(connection: Connection, query: Query, nodes: int) -> Qu
     ceiling = max(COMMON_FLOOR, nodes * COMMON_SHARE)
     if nodes <= ceiling or len(query.terms) <= FEWEST_TERMS:
         return query
-    # A table of this connection alone; it only reads the index's own list of terms.
-    connection.run(
-        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.mem_tree_terms USING fts5vocab ('main', 'mem_tree_text', 'row')"
-    )
+    _prepare_terms(connection)
     counts = {term: _nodes_with(connection, term) for term in query.terms}
     kept = {term for term in query.terms if counts[term] <= ceiling}
     if len(kept) < FEWEST_TERMS:
         kept = set(sorted(query.terms, key=lambda term: (counts[term], term))[:FEWEST_TERMS])
     return Query(query.text, tuple(term for term in query.terms if term in kept))
+
+
+def with_near_words(connection: Connection, query: Query, near: dict[str, tuple[str, ...]], nodes: int) -> Query | None:
+    """Return a query for words near in meaning to those asked for, two a word at most; ``None`` where there are none.
+
+    What has the same stem is found anyway. Rare words first, and no more than a few thousand places in the index: a
+    near word may help, it must not make the search slow.
+    """
+    known = {stem for term in query.terms for stem in stem_words(connection, term)}
+    found: list[str] = []
+    for term in query.terms:
+        taken = 0
+        for word in near.get(term, ()):
+            stems = set(stem_words(connection, word))
+            if taken < NEAR_WORDS_A_TERM and not stems & known:
+                known |= stems
+                found.append(word)
+                taken += 1
+    if nodes > NEAR_WORDS_PLACES:
+        _prepare_terms(connection)
+        left = NEAR_WORDS_PLACES
+        counted = sorted((_nodes_with(connection, word), word) for word in found)
+        found = []
+        for count, word in counted:
+            if count <= left:
+                left -= count
+                found.append(word)
+    return Query(query.text, tuple(found)) if found else None
+
+
+def _prepare_terms(connection: Connection) -> None:
+    # A table of this connection alone; it only reads the index's own list of terms.
+    connection.run(
+        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.mem_tree_terms USING fts5vocab ('main', 'mem_tree_text', 'row')"
+    )
 
 
 def _nodes_with(connection: Connection, term: str) -> int:

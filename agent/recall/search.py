@@ -1,7 +1,7 @@
 """Search: words and meaning over leaves and summaries in one list (RAPTOR's lesson), with where each hit comes from.
 
-BM25 and the best window of a node are fused by their ranks (RRF, k = 10, three to one: ``numbers.md``). The meaning
-side takes part only in languages that the vectors are good for, and weighs by kind of node, from measurement.
+The words are looked up by BM25, with words near them in meaning at half weight; the meaning is the best window of a
+node; ``fusion.py`` makes one order of both. Meaning takes part only in languages that the vectors are good for.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from agent.clock import iso
 from agent.errors import SapwoodError, UsageFault
+from agent.models.protocol import KnowsNearWords
 from agent.recall.coverage import coverage, has_chunks
 from agent.recall.filters import Filters
-from agent.recall.fulltext import Scored, best_texts
+from agent.recall.fulltext import best_texts
+from agent.recall.fusion import Candidate, fuse
 from agent.recall.provenance import Parent, parents_of, read_locator, resolve_path, summary_origin
-from agent.recall.query import Query, parse_query, without_common_terms
-from agent.states import Lifecycle, NodeKind, Searched, SourceKind
+from agent.recall.query import Query, parse_query, with_near_words, without_common_terms
+from agent.states import Lifecycle, NodeKind, Searched
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,27 +33,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sapwood.recall")
 
-RANK_OFFSET = 10  # the k of reciprocal rank fusion
-WORD_WEIGHT = 3.0
 CANDIDATES = 200  # of each side
 MAX_HITS = 1_000
-
-# What the meaning side counts by kind of node. On chunks of ten chat turns it hurts even fused at full weight (0.750
-# against 0.758: embeddings.md).
-MEANING_WEIGHT = {
-    SourceKind.DOCUMENT.value: 1.0,
-    SourceKind.EMAIL.value: 1.0,
-    SourceKind.CHAT.value: 0.5,
-    NodeKind.SUMMARY.value: 1.0,
-}
-
-# A summary repeats the words of all it covers; among equals the leaf is what was asked for.
-SUMMARY_FACTOR = 0.8
-# What extraction found to be of no weight is found, below what has some.
-DROPPED_FACTOR = 0.5
+NEAR_WORDS_WEIGHT = 0.5  # of a word that is only near in meaning to one that was asked for
 
 _LEAVES = """
-SELECT c.seq, c.chunk_id, c.source_kind, c.time_ms, c.lifecycle
+SELECT c.seq, c.chunk_id, c.source_kind, c.time_ms, c.item_seq, c.lifecycle
   FROM json_each(?) AS wanted
   CROSS JOIN mem_tree_chunks AS c ON c.seq = wanted.value
 """
@@ -120,15 +107,6 @@ class SearchResult:
         return {"searched": self.searched.value, "hits": [hit.as_json() for hit in self.hits]}
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    node: int
-    node_id: str
-    kind: str  # what MEANING_WEIGHT is asked by
-    time_ms: int | None
-    dropped: bool
-
-
 def search(
     connection: Connection,
     profile: Profile,
@@ -158,10 +136,14 @@ def search(
     meaning, failed = _prepare_meaning(connection, profile, asked)
     if failed and searched is Searched.FULL:
         searched = Searched.PARTIAL
-    asked = without_common_terms(connection, asked, connection.value(_NODES))
+    nodes = int(connection.value(_NODES))
+    near = _near_words(connection, profile, asked, nodes) if meaning is not None else None
+    asked = without_common_terms(connection, asked, nodes)
     with nullcontext() if connection.in_transaction else connection.snapshot():
-        words, near = _both_sides(connection, asked, meaning, filters, take)
-        ranked = _fuse(words, near, _candidates(connection, [*words, *near]))[:limit]
+        words = _word_scores(connection, asked, near, filters, take)
+        close = _meaning_scores(connection, meaning, filters, take)
+        candidates = _candidates(connection, [*words, *(close or ())])
+        ranked = fuse(words, close, candidates)[:limit]
         hits = tuple(_hit(connection, candidate, score, intent) for candidate, score in ranked)
     return SearchResult(searched, hits)
 
@@ -208,64 +190,49 @@ def _prepare_meaning(connection: Connection, profile: Profile, query: Query) -> 
     return (_Meaning(index, vector) if vector.any() else None), False
 
 
-def _both_sides(
-    connection: Connection, query: Query, meaning: _Meaning | None, filters: Filters, take: int
-) -> tuple[dict[int, int], dict[int, int]]:
-    """Return each side's ranks by node; nodes that are equally good have the same rank."""
+def _near_words(connection: Connection, profile: Profile, query: Query, nodes: int) -> Query | None:
+    embedder = profile.embedder
+    if not isinstance(embedder, KnowsNearWords):
+        return None
+    return with_near_words(connection, query, embedder.near_words(query.terms), nodes)
+
+
+def _word_scores(
+    connection: Connection, query: Query, near: Query | None, filters: Filters, take: int
+) -> dict[int, float]:
+    """Return the scores of the best texts: BM25 adds up term by term, so the near words' is added at its weight."""
+    scores = dict(best_texts(connection, query, filters, take))
+    if near is not None:
+        for node, score in best_texts(connection, near, filters, take):
+            scores[node] = scores.get(node, 0.0) + NEAR_WORDS_WEIGHT * score
+    return scores
+
+
+def _meaning_scores(
+    connection: Connection, meaning: _Meaning | None, filters: Filters, take: int
+) -> dict[int, float] | None:
     if meaning is None:
-        return _ranks(best_texts(connection, query, filters, take)), {}
+        return None
     from agent.recall.vectors import nearest
 
-    words = best_texts(connection, query, filters, take)
-    near = nearest(connection, meaning.index, meaning.index.similarities(meaning.vector), filters, take)
-    return _ranks(words), _ranks(near)
+    similarities = meaning.index.similarities(meaning.vector)
+    return dict(nearest(connection, meaning.index, similarities, filters, take))
 
 
-def _ranks(scored: Scored) -> dict[int, int]:
-    ranks: dict[int, int] = {}
-    rank, last = 0, None
-    for at, (node, score) in enumerate(scored, 1):
-        if score != last:
-            rank, last = at, score
-        ranks[node] = rank
-    return ranks
-
-
-def _candidates(connection: Connection, nodes: list[int]) -> list[_Candidate]:
+def _candidates(connection: Connection, nodes: list[int]) -> list[Candidate]:
     wanted = json.dumps(sorted(set(nodes)))
     found = [
-        _Candidate(node, node_id, source_kind, time_ms, lifecycle == Lifecycle.DROPPED)
-        for node, node_id, source_kind, time_ms, lifecycle in connection.all(_LEAVES, (wanted,))
+        Candidate(node, node_id, source_kind, time_ms, item, lifecycle == Lifecycle.DROPPED)
+        for node, node_id, source_kind, time_ms, item, lifecycle in connection.all(_LEAVES, (wanted,))
     ]
     found += [
-        _Candidate(node, node_id, NodeKind.SUMMARY.value, time_ms, False)
+        Candidate(node, node_id, NodeKind.SUMMARY.value, time_ms)
         for node, node_id, time_ms in connection.all(_SUMMARIES, (wanted,))
     ]
     return found
 
 
-def _fuse(words: dict[int, int], near: dict[int, int], candidates: list[_Candidate]) -> list[tuple[_Candidate, float]]:
-    best = (WORD_WEIGHT + (max(MEANING_WEIGHT.values()) if near else 0.0)) / (RANK_OFFSET + 1)
-    scored = []
-    for candidate in candidates:
-        score = 0.0
-        if candidate.node in words:
-            score += WORD_WEIGHT / (RANK_OFFSET + words[candidate.node])
-        if candidate.node in near:
-            score += MEANING_WEIGHT.get(candidate.kind, 1.0) / (RANK_OFFSET + near[candidate.node])
-        if candidate.kind == NodeKind.SUMMARY.value:
-            score *= SUMMARY_FACTOR
-        if candidate.dropped:
-            score *= DROPPED_FACTOR
-        scored.append((candidate, round(score / best, 6)))
-    undated = -(1 << 62)
-    return sorted(
-        scored,
-        key=lambda hit: (-hit[1], -(hit[0].time_ms if hit[0].time_ms is not None else undated), hit[0].node_id),
-    )
-
-
-def _hit(connection: Connection, candidate: _Candidate, score: float, intent: Intent | None) -> Hit:
+def _hit(connection: Connection, candidate: Candidate, score: float, intent: Intent | None) -> Hit:
     parents = parents_of(connection, candidate.node_id)
     if candidate.kind == NodeKind.SUMMARY.value:
         text, title, level = connection.all(_SUMMARY, (candidate.node_id,))[0]

@@ -1,7 +1,7 @@
 """How good search is, through the real database: ``python -m tests.recall.measure --data ../shared/data [--sweep]``.
 
 SciFact: 5,183 abstracts as chunks of "title. text", 300 claims as queries, nDCG@10 with words alone and with both
-sides. ``--sweep`` prints the same for other weights; the constants of ``agent/recall/search.py`` are chosen by it.
+sides. ``--sweep`` prints the same for other weights; the constants of ``agent/recall/fusion.py`` are chosen by it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agent.db import Connection, connect
 from agent.db.text_index import add_text
 from agent.models.profiles import open_profile
 from agent.models.protocol import Profile
-from agent.recall import search as fusion
+from agent.recall import fusion
 from agent.recall.search import search
 from agent.tokens import count_tokens
 
@@ -128,14 +128,14 @@ def evaluate(
 
 
 @contextmanager
-def weights(offset: int, words: float) -> Iterator[None]:
-    """Search with other constants for a while."""
-    kept = fusion.RANK_OFFSET, fusion.WORD_WEIGHT
-    fusion.RANK_OFFSET, fusion.WORD_WEIGHT = offset, words
+def meaning_share(share: float) -> Iterator[None]:
+    """Search with another share of the meaning side for a while."""
+    kept = dict(fusion.MEANING_SHARE)
+    fusion.MEANING_SHARE.update(dict.fromkeys(kept, share))
     try:
         yield
     finally:
-        fusion.RANK_OFFSET, fusion.WORD_WEIGHT = kept
+        fusion.MEANING_SHARE.update(kept)
 
 
 def measure_scifact(data: Path, *, sweep: bool = False) -> dict[str, float]:
@@ -151,11 +151,9 @@ def measure_scifact(data: Path, *, sweep: bool = False) -> dict[str, float]:
             figures = {"fill_s": time.perf_counter() - started}
             figures["scifact_ndcg10_words"], figures["words_p50_ms"] = evaluate(connection, alone, collection, keys)
             figures["scifact_ndcg10"], figures["both_p50_ms"] = evaluate(connection, profile, collection, keys)
-            for offset in (5, 10, 20, 60) if sweep else ():
-                for words in (1.0, 2.0, 3.0, 5.0):
-                    with weights(offset, words):
-                        name = f"scifact_ndcg10_k{offset}_{words:g}to1"
-                        figures[name], _ = evaluate(connection, profile, collection, keys)
+            for share in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7) if sweep else ():
+                with meaning_share(share):
+                    figures[f"scifact_ndcg10_meaning_{share:g}"], _ = evaluate(connection, profile, collection, keys)
         finally:
             connection.close()
     return figures

@@ -17,6 +17,8 @@ from agent.models.builtin.windows import cut_windows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from agent.models.builtin.near_words import NearWords
+
 TABLE = Path(__file__).with_name("static256_i4.npz")
 DIMENSIONS = 256
 
@@ -37,6 +39,7 @@ class BuiltinEmbedder:
         self._pieces: Pieces | None = None
         self._rows: NDArray[Any] | None = None
         self._scales: NDArray[Any] | None = None
+        self._near: NearWords | None = None
 
     def embed(self, texts: Sequence[str]) -> NDArray[Any]:
         """Return an int8 array (len(texts), 256): the normalised sums of the pieces' rows × 127; zeros for no sum."""
@@ -64,6 +67,14 @@ class BuiltinEmbedder:
         words = [word for word in self._splitter().words(query) if word[0].isalpha()]
         whole = sum(1 for word in words if self._splitter().is_whole(word) and _is_latin(word))
         return bool(words) and 2 * whole >= len(words)
+
+    def near_words(self, words: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Return, for each word that has a vector of its own, other words that mean nearly the same."""
+        if self._near is None:
+            from agent.models.builtin.near_words import NearWords
+
+            self._near = NearWords(self._load()[0], self._vocabulary)
+        return self._near.near(words)
 
     def _splitter(self) -> Pieces:
         if self._pieces is None:
