@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from agent.models.builtin.lines import Origin, header_line, in_periods, read
 from agent.models.builtin.summary import BuiltinSummariser
 from agent.models.protocol import SummaryInput, SummaryRequest, SummaryText, budget_tokens
 from agent.tokens import count_tokens
@@ -67,13 +68,13 @@ def test_headers_name_only_dates_and_authors_that_were_there(levels: int) -> Non
     made = corpus(5, 4 ** (levels - 1), leaves=5)
     authors = {each.author for group in made.groups for each in group}
     titles = {each.title for group in made.groups for each in group}
-    form = re.compile(r"—(?: (\d{4}-\d\d-\d\d))?(?: ([^“]+?))?(?: “(.*)”)?")
+    form = re.compile(r"—(?: (\d{4}(?:-\d\d(?:-\d\d)?)?))?(?: ([^“]+?))?(?: “(.*)”)?")
     for summary in climbed(levels)[1]:
         found = [form.fullmatch(line) for line in headers(summary.text)]
         assert found
         for header in found:
             assert header is not None
-            assert header[1] is None or header[1].startswith("2026-")
+            assert header[1] is None or header[1].startswith("2026")
             assert header[2] is None or header[2] in authors
             assert header[3] is None or header[3] in titles
 
@@ -94,6 +95,87 @@ def test_a_sentence_keeps_its_own_day_and_author() -> None:
     above = [line for line in lines[:place] if line.startswith("—")][-1]
     assert above == "— 2026-03-07 Tobias Renk"
     assert headers(summary.text)[0] == "— 2026-03-04 Ada Moss"
+
+
+def lines_of(day: str, author: str, *sentences: str) -> str:
+    return "\n".join((f"— {day} {author}", *sentences))
+
+
+def high(*texts: str, level: int = 3, budget: int = 160) -> str:
+    nodes = (SummaryInput(f"s{number}", text, count_tokens(text)) for number, text in enumerate(texts))
+    return summarise(*nodes, level=level, budget=budget).text
+
+
+def months(count: int, first_year: int = 2026) -> list[str]:
+    return [
+        lines_of(
+            f"{first_year + n // 12}-{n % 12 + 1:02d}-{day:02d}",
+            "Ada Moss",
+            f"The {thing} number {n} was sold to Harrow Ltd for {n}{day} EUR in the end.",
+            f"I promised to pay the {thing} number {n} until {day} May.",
+        )
+        for n in range(count)
+        for day, thing in ((3, "mill"), (9, "barn"), (21, "ferry"))
+    ]
+
+
+def test_a_high_summary_names_the_period_and_an_author_only_to_those_who_say_i() -> None:
+    made = high(*months(4), budget=300).split("\n")
+    author = ""
+    spoken = set()
+    for line in made:
+        if line.startswith("—"):
+            found = re.fullmatch(r"—(?: (2026-0[1-4]))?(?: (Ada Moss))?", line)
+            assert found is not None, line
+            author = found[2] or ""
+        else:
+            assert bool(author) == line.startswith("I "), made
+            spoken.add(line.partition(" ")[0])
+    assert spoken == {"I", "The"}
+
+
+def test_what_a_high_summary_leaves_out_of_a_header_stands_one_level_below() -> None:
+    below = months(4)
+    for line in said(high(*below)):
+        assert sum(line in text.split("\n") for text in below) == 1
+
+
+def periods(text: str) -> set[str]:
+    return {word for header in headers(text) for word in header.split() if word[0].isdigit()}
+
+
+def test_periods_are_as_long_as_the_group_needs_and_are_read_back_above() -> None:
+    assert {len(period) for period in periods(high(*months(1), budget=120))} == {10}
+    assert {len(period) for period in periods(high(*months(3), budget=120))} == {7}
+    years = high(*months(30), budget=200)
+    assert {len(period) for period in periods(years)} == {4}
+    above = high(years, *months(3, 2029), level=4, budget=200)
+    assert periods(above) & {"2026", "2027", "2028"}
+    assert "2029" in {period[:4] for period in periods(above)}
+    assert all(line.startswith(("I ", "The ")) for line in said(above))
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "fixed the leak in the old roof of the mill",
+        "Les enviamos el contrato del molino a Harrow.",
+        "Decidimos vender el molino a Harrow en mayo.",
+        "Wir haben den Vertrag mit Harrow Ltd unterschrieben.",
+        "我们决定与华信科技有限公司签署合同。",
+    ],
+)
+def test_a_sentence_that_may_speak_for_somebody_keeps_its_author_on_every_level(sentence: str) -> None:
+    text = lines_of("2026-01-03", "Tobias Renk", sentence, "The mill was sold to Harrow Ltd.")
+    found = read(SummaryInput("s", text, count_tokens(text)), 0, 3)
+    in_periods(found, 160)
+    assert [each.origin.author for each in found] == ["Tobias Renk", None]
+
+
+def test_an_author_named_like_a_year_is_read_back_as_an_author() -> None:
+    origin = Origin("2026-03-04", "2026", None)
+    line = header_line(origin, Origin("2026-03-04", "Ada Moss", None), None)
+    assert line == "— 2026-03-04 2026"
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3])

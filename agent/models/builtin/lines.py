@@ -7,7 +7,11 @@ A summary is made of lines, one sentence each, under header lines::
 
 A header says only what changed since the one before; after a date the author is always said again. A title stands
 there where it is not that of the whole summary. Summaries of summaries read these lines back, so that a sentence keeps
-its date and its author (or its title, where it has no author) at every level, and headers do not pile up.
+its date and its author (or its title, where it has no author), and headers do not pile up.
+
+From the third level on a header names a period (a day, a month or a year, by how long the group lasted), and an
+author only where a sentence needs one. Day and author of every sentence took a quarter of the budget there, more than
+being chosen well could win back; they stand one level below, over the same sentence.
 """
 
 from __future__ import annotations
@@ -16,8 +20,9 @@ import datetime
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from agent.models.builtin.rules.words import listed
 from agent.models.builtin.structure import blocks, sentences
 from agent.models.builtin.terms import STOP, words
 from agent.models.protocol import SummaryInput
@@ -29,13 +34,27 @@ _UNDATED = "undated"
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _REPLY = re.compile(r"\A(?:(?:re|fwd?|aw|wg|rv|sv|回复|转发)\s*[:：]\s*)+", re.IGNORECASE)
 _HEADER = re.compile(
-    r"—(?: (?P<date>\d{4}-\d\d-\d\d|undated))?(?: (?P<author>[^“\s][^“\n]*?))?(?: “(?P<title>[^\n]*)”)?\Z"
+    r"—(?: (?P<date>\d{4}(?:-\d\d(?:-\d\d)?)?|undated))?(?: (?P<author>[^“\s][^“\n]*?))?(?: “(?P<title>[^\n]*)”)?\Z"
 )
+_TOKENS_PER_PERIOD = 40  # the header of a period costs about four: a tenth of the summary
+_MONTH, _YEAR = 7, 4  # characters of an ISO date
+
+# Who says "I" or "you" is part of what is said. Subjects are left out in some languages, so a sentence stands without
+# its author only where it has words of a language that needs them.
+_SOMEBODY = listed("""
+i me my mine myself we us our ours ourselves you your yours let ll
+ich mir mich mein meine meinem meinen meiner wir uns unser unsere unserem unseren unserer du dir dich dein deine
+ihr euch euer eure bitte je j moi mon ma mes nous notre nos tu toi ton ta tes vous votre vos
+""")
+_FULL = listed("""
+the is was are were will of and der die das ist war sind wird wurde hat und est sont était
+""")
+_STATED = re.compile(r"[A-ZÀ-ÖØ-Þ\d].*[.!…][\"'”’»)\]]{0,2}\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a sentence comes from: the UTC day as ISO, who wrote it, what it is titled."""
+    """Where a sentence comes from: the UTC day (or month, or year) as ISO, who wrote it, what it is titled."""
 
     date: str | None
     author: str | None
@@ -102,6 +121,27 @@ def _read_summary(child: SummaryInput, number: int) -> list[Sentence]:
     return found
 
 
+def in_periods(found: Sequence[Sentence], budget: int) -> None:
+    """Give sentences of a high level the period they are from, and leave out the author of what stands without one."""
+    dates = {sentence.origin.date for sentence in found if sentence.origin.date}
+    length = next(
+        (size for size in (None, _MONTH) if len({date[:size] for date in dates}) * _TOKENS_PER_PERIOD <= budget), _YEAR
+    )
+    for sentence in found:
+        origin = sentence.origin
+        date = origin.date[:length] if origin.date else None
+        author = None if _stands_alone(sentence) else origin.author
+        sentence.origin = replace(origin, date=date, author=author)
+
+
+def _stands_alone(sentence: Sentence) -> bool:
+    return (
+        _SOMEBODY.isdisjoint(sentence.words)
+        and not _FULL.isdisjoint(sentence.words)
+        and _STATED.match(sentence.text) is not None
+    )
+
+
 def _sentence(text: str, origin: Origin, child: int) -> Sentence:
     if text.startswith("—"):
         text = text.lstrip("— ")  # a line that looks like a header of ours would be read back as one
@@ -146,6 +186,8 @@ def header_line(origin: Origin, before: Origin | None, shared_title: str | None)
         if origin.author:
             parts.append(origin.author)
     elif origin.author and origin.author != known.author:
+        if origin.author[0].isdigit():
+            parts.append(origin.date or _UNDATED)  # a name such as "2026" would be read back as a date
         parts.append(origin.author)
     title = _shown_title(origin, shared_title)
     if title != _shown_title(known, shared_title):

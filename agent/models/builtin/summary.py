@@ -1,8 +1,9 @@
 """Summaries without a model: the sentences of a group that carry most, as they stand, in order, under their dates.
 
 A sentence is chosen for being central (it shares words with the rest of the group), for what it holds (numbers, names,
-decisions) and for saying what is not said yet. Nothing depends on a clock or on any other text than the group's: the
-same group gives the same bytes.
+decisions) and for saying what is not said yet. From the third level on almost every sentence is a statement that was
+chosen twice: there it counts how many fit, and a sentence is left out only for its length or for being a repetition.
+Nothing depends on a clock or on any other text than the group's: the same group gives the same bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from math import log, sqrt
 
-from agent.models.builtin.lines import Origin, Sentence, header_line, read, read_whole, title_of, written
+from agent.models.builtin.lines import Origin, Sentence, header_line, in_periods, read, read_whole, title_of, written
 from agent.models.builtin.rules.cues import CAUSE, CHATTER, COMMITMENT, DEADLINE, DECISION
 from agent.models.protocol import SummaryRequest, SummaryText
 from agent.tokens import count_tokens
@@ -24,6 +25,7 @@ _CENTRAL = 0.15  # what being central weighs against what a sentence holds (0 �
 _DEAR = 0.7  # how much tokens count against what they say
 _SCRAP = 0.02  # what a sentence of a word or two is worth: something where there is nothing else
 _OFTEN = 0.1  # how much each sentence taken from a child takes away from its others
+_HIGH = 3  # the level from which on what comes in was chosen twice: as much of it as can be is kept
 
 _NUMBER = re.compile(r"\d[\d.,:/-]*")
 _CAPITAL = re.compile(r"[A-ZÀ-ÖØ-Þ]\w")
@@ -34,7 +36,7 @@ _SYMBOLS = re.compile(r"[{}<>=|\\^~`$;]")
 class BuiltinSummariser:
     """Extractive summaries: no sentence is written, only chosen. Blocks on nothing."""
 
-    signature = "builtin:extractive-1"
+    signature = "builtin:extractive-2"
 
     def summarise(self, request: SummaryRequest) -> SummaryText:
         """Return a summary of at most ``budget_tokens``; where the whole input fits into it, the whole input."""
@@ -46,9 +48,11 @@ class BuiltinSummariser:
                 for number, child in enumerate(request.children)
                 for sentence in read(child, number, request.level)
             ]
+            if request.level >= _HIGH:
+                in_periods(found, request.budget_tokens)
             if request.tree_kind != "document":
                 found.sort(key=lambda sentence: sentence.origin.date or "")
-            text = written(_Choice(found, request.budget_tokens, title).made(), title)
+            text = written(_Choice(found, request, title).made(), title)
         return SummaryText(text, title, count_tokens(text))
 
 
@@ -66,9 +70,10 @@ def _whole(request: SummaryRequest, title: str | None) -> str | None:
 class _Choice:
     """The sentences of a group with their worth, and the greedy choice among them."""
 
-    def __init__(self, found: Sequence[Sentence], budget: int, title: str | None) -> None:
+    def __init__(self, found: Sequence[Sentence], request: SummaryRequest, title: str | None) -> None:
         self._found = found
-        self._budget = budget
+        self._budget = request.budget_tokens
+        self._high = request.level >= _HIGH
         self._title = title
         spread = Counter(term for sentence in found for term in sentence.terms)
         self._weight = {term: log(1.0 + len(found) / count) for term, count in spread.items()}
@@ -82,7 +87,7 @@ class _Choice:
         # What a sentence adds in tokens, with its header where that is not there yet, and what that counts for.
         headers = {origin: count_tokens(header_line(origin, None, title) or "") for origin in self._beside}
         self._cost = [sentence.tokens + headers[sentence.origin] for sentence in found]
-        self._price = [_price(cost) for cost in self._cost]
+        self._price = [self._priced(cost) for cost in self._cost]
 
     def _weigh(self, spread: Counter[str]) -> None:
         """Set the worth of each sentence: how central it is, and what it holds."""
@@ -100,7 +105,7 @@ class _Choice:
         """Return the sentences to keep, in their order: at each step the one that adds most for its length."""
         chosen: set[int] = set()
         heap = [(-self._gain(number), number) for number in range(len(self._found))]
-        for _ in range(2):  # headers turn out shorter than they were counted: what is left over is used as well
+        for _ in range(3):  # headers turn out shorter than they were counted: what is left over is used as well
             heap = self._fill(heap, chosen)
         if not chosen and self._found:
             return [self._beginning()]
@@ -141,7 +146,7 @@ class _Choice:
         # Under a header that is there its other sentences come cheaper: the one case where gains rise.
         for near in self._beside.pop(sentence.origin, ()):
             self._cost[near] = self._found[near].tokens
-            self._price[near] = _price(self._cost[near])
+            self._price[near] = self._priced(self._cost[near])
             if near not in chosen:
                 heappush(heap, (-self._gain(near), near))
 
@@ -155,7 +160,11 @@ class _Choice:
             fresh -= sum(map(self._weight.__getitem__, sentence.terms & self._said)) / whole
             if fresh < _TOLD_ALREADY:
                 return 0.0
-        return sentence.worth * fresh / (self._price[number] * (1.0 + _OFTEN * self._taken[sentence.child]))
+        worth = sqrt(sentence.worth) if self._high else sentence.worth * fresh
+        return worth / (self._price[number] * (1.0 + _OFTEN * self._taken[sentence.child]))
+
+    def _priced(self, tokens: int) -> float:
+        return float(tokens) if self._high else float((tokens + 4.0) ** _DEAR)
 
     def _text(self, kept: Sequence[int]) -> str:
         return written([self._found[number] for number in kept], self._title)
@@ -171,10 +180,6 @@ class _Choice:
         return Sentence(
             text, Origin(best.origin.date, None, None), best.child, best.words, best.terms, count_tokens(text)
         )
-
-
-def _price(tokens: int) -> float:
-    return float((tokens + 4.0) ** _DEAR)
 
 
 def _held(sentence: Sentence, lowered: str) -> float:
