@@ -24,5 +24,5 @@ def run(setting: Setting) -> Result:
     measure_append(result, 1_000, "1k", samples)
     measure_append(result, 100_000, "100k", samples)
     measure_edits(result, 150 if setting.quick else 1_000)
-    measure_orders(result, 1 if setting.quick else 4)
+    measure_orders(result, setting.data, 1 if setting.quick else 3)
     return result

@@ -1,4 +1,8 @@
-"""One corpus grown by one worker and by four, in order and shuffled: equal trees, and equal to the naive builder's."""
+"""One corpus grown by one worker and by four, in order and shuffled: equal trees, and equal to the naive builder's.
+
+Files are laid into the sources' folders batch by batch, while worker processes with the eight kinds of job read,
+extract, append and seal under the built-in profile.
+"""
 
 from __future__ import annotations
 
@@ -6,149 +10,93 @@ import multiprocessing
 import random
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.utils import format_datetime
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from agent import ids
 from agent.clock import SYSTEM_CLOCK
-from agent.config import Intent
+from agent.config import Intent, SourceIntent
 from agent.db import Connection, Database
-from agent.db.text_index import add_text
+from agent.models.profiles import open_profile
 from agent.paths import paths_under
 from agent.queue.enqueue import enqueue_many_tx
-from agent.queue.registry import JobContext, JobSpec, Registry
-from agent.queue.run import LocalContext, run_once
-from agent.queue.types import ExtractChunkPayload, Job, NewJob, NodeRef, Plan
-from agent.states import ItemState, JobKind, Lifecycle, SourceKind
-from agent.tokens import count_tokens
+from agent.queue.registry import Registry
+from agent.queue.run import LocalContext, drain_until_idle, run_once
+from agent.queue.types import NewJob
 from agent.tree.check import problems
+from agent.tree.flush import close_all_tails, unfinished
 from agent.tree.shape import ShapeNode, groups, joined
 from agent.tree.store import END, find_tree, order_bytes, rows_between
-from agent.tree.waiting import chunks_pending
+from agent.worker.kinds import KIND_NAMES
 from tests.bench.harness import Result
 from tests.bench.tree_edits import Prose
-from tests.bench.tree_ground import T0, Counting, Ground, new_ground, registry_for
 from tests.naive.builder import grow_memory, sha256
 
-MAILS = 2_400
-DOCUMENTS = 80
+MAILS = 600
+DOCUMENTS = 120
 STATES = 10
-BACKLOG = 100  # as a sync that keeps a bounded number of items under way
-DROPPED = 11  # one chunk in so many is not admitted
+DEADLINE_S = 600.0
+_FIRST = datetime(2024, 3, 1, tzinfo=UTC).timestamp()
+_KINDS = {"notes": "folder", "post": "eml", "talk": "irc"}
 
 
 @dataclass(frozen=True)
-class Item:
-    """One mail of one chunk, or one document."""
+class File:
+    """One file of a source."""
 
     source: str
-    key: str
-    kind: SourceKind
-    sort_key: bytes
-    texts: tuple[str, ...]
-    time_ms: int | None
+    name: str
+    data: bytes
 
 
-def corpus() -> list[Item]:
-    """Return a stream and a folder, in the order of their places."""
+def corpus(data: Path | None, mails: int = MAILS, documents: int = DOCUMENTS) -> list[File]:
+    """Return the files of a folder of notes and a mailbox, and of real chat logs where these are, in their order."""
     prose = Prose(21)
     found = []
-    for place in range(MAILS):
-        time_ms = T0 + place * 60_000
-        key = f"<{place:06d}@example.org>"
-        sort_key = (time_ms + 2**62).to_bytes(8, "big") + key.encode()
-        found.append(Item("post", key, SourceKind.EMAIL, sort_key, (prose.paragraph(),), time_ms))
-    for number in range(DOCUMENTS):
-        key = f"part{number // 9}/{number:03d}.md"
-        texts = tuple(prose.paragraph() for _ in range(prose.chance.randint(0, 40)))
-        found.append(Item("notes", key, SourceKind.DOCUMENT, key.encode(), texts, None))
+    for number in range(documents):
+        blocks = ["# " + prose.heading().lstrip("# ")]
+        for _ in range(prose.chance.randint(1, 60)):
+            blocks.append(prose.heading() if prose.chance.random() < 0.1 else prose.paragraph())
+        found.append(File("notes", f"part{number // 9:02d}/{number:03d}.md", "\n\n".join(blocks).encode()))
+    for number in range(mails):
+        mail = EmailMessage()
+        thread = number - number % 6
+        mail["Message-ID"] = f"<{number}@example.org>"
+        mail["Subject"] = f"{'Re: ' if number % 6 else ''}{prose.heading().lstrip('# ')}"
+        mail["From"] = f"Writer {number % 7} <writer{number % 7}@example.org>"
+        mail["To"] = "reader@example.org"
+        mail["Date"] = format_datetime(datetime.fromtimestamp(_FIRST + number * 5_000, UTC))
+        if number % 6:
+            mail["References"] = f"<{thread}@example.org>"
+        mail.set_content("\n\n".join(prose.paragraph() for _ in range(prose.chance.randint(1, 4))))
+        found.append(File("post", f"{number:05d}.eml", mail.as_bytes()))
+    if data is not None and (data / "irc").is_dir():
+        found += [File("talk", path.name, path.read_bytes()) for path in sorted((data / "irc").glob("*.txt"))]
     return found
 
 
-def put(connection: Connection, item: Item) -> None:
-    """Store one item with its chunks pending and ask for their extraction, as ingest does."""
-    now = SYSTEM_CLOCK.now_ms()
-    jobs = []
-    with connection.write():
-        connection.run(
-            """
-            INSERT INTO mem_tree_items (
-              source_id, item_key, source_kind, place, sort_key, held_hash, version_ms, state
-            ) VALUES (?, ?, ?, '{}', ?, 'held', 1, ?)
-            """,
-            (item.source, item.key, item.kind, item.sort_key, ItemState.CURRENT),
-        )
-        item_seq = connection.last_id
-        for at, text in enumerate(item.texts):
-            body_hash = ids.content_hash(text)
-            chunk_id = ids.chunk_id(item.kind, item.source, item.key, 0, body_hash)
-            connection.run(
-                """
-                INSERT INTO mem_tree_chunks (
-                  chunk_id, source_kind, source_id, item_key, item_seq, position, body_hash, order_key, sort_key,
-                  break_key, time_ms, locator, tokens, text, lifecycle, created_at_ms
-                ) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, '{}', ?, ?, ?, ?)
-                """,
-                (
-                    chunk_id,
-                    item.kind,
-                    item.source,
-                    item.key,
-                    item_seq,
-                    body_hash,
-                    (at + 1) << 20,
-                    item.sort_key,
-                    (item.time_ms or 0) // 1_200_000 + at // 6,
-                    item.time_ms,
-                    count_tokens(text),
-                    text,
-                    Lifecycle.PENDING_EXTRACTION,
-                    now,
-                ),
-            )
-            add_text(connection, connection.last_id, None, None, text)
-            jobs.append(NewJob.extract_chunk(chunk_id))
-        if not item.texts:
-            jobs.append(NewJob.seal_document(f"{item.source}/{item.key}", 1))
-        enqueue_many_tx(connection, jobs, now)
+def intent_for(folders: Path) -> Intent:
+    """Return the intent that names one folder for each source."""
+    sources = []
+    for source, kind in _KINDS.items():
+        (folders / source).mkdir(parents=True, exist_ok=True)
+        sources.append(SourceIntent(source, kind, source, (str(folders / source),)))
+    return Intent(sources=tuple(sources))
 
 
-def extract(context: JobContext, job: Job) -> Plan:
-    """Admit or drop one chunk by its id alone, and ask for what extract asks for."""
-    chunk_id = job.payload(ExtractChunkPayload).chunk_id
-    admitted = int(chunk_id, 16) % DROPPED != 0
-
-    def writes(connection: Connection) -> list[NewJob]:
-        connection.run(
-            "UPDATE mem_tree_chunks SET lifecycle = ? WHERE chunk_id = ? AND lifecycle = 'pending_extraction'",
-            (Lifecycle.ADMITTED if admitted else Lifecycle.DROPPED, chunk_id),
-        )
-        source, key, kind, item_seq = connection.all(
-            "SELECT source_id, item_key, source_kind, item_seq FROM mem_tree_chunks WHERE chunk_id = ?", (chunk_id,)
-        )[0]
-        if kind == SourceKind.DOCUMENT:
-            return [] if chunks_pending(connection, item_seq) else [NewJob.seal_document(f"{source}/{key}", 1)]
-        if admitted:
-            return [NewJob.append_buffer("source", source, NodeRef.leaf(chunk_id))]
-        return [NewJob.seal(ids.tree_id("source", source), 0)]
-
-    return Plan(writes)
-
-
-def full_registry(summariser: Counting) -> Registry:
-    """Return the tree's kinds and an extract that needs no model."""
-    return Registry.of([*registry_for(summariser), JobSpec(JobKind.EXTRACT_CHUNK, extract)])
-
-
-def work(home: str, stop: Event) -> None:
+def work(home: str, intent: Intent, stop: Event) -> None:
     """Be a worker process: claim, handle, settle, until told to stop."""
     paths = paths_under(Path(home))
     database = Database(paths.database, paths.write_turn)
-    registry = full_registry(Counting())
-    context = LocalContext(database.connection, SYSTEM_CLOCK, Intent(), paths)
+    registry = Registry.load(KIND_NAMES)
+    context = LocalContext(database.connection, SYSTEM_CLOCK, intent, paths)
     worker_id = ids.random_id()
     while not stop.is_set():
         if not run_once(database.connection, registry, context, worker_id=worker_id):
@@ -157,11 +105,11 @@ def work(home: str, stop: Event) -> None:
 
 
 @contextmanager
-def workers(home: Path, count: int) -> Iterator[None]:
-    """Hold so many worker processes; they are gone at the end."""
+def workers(home: Path, intent: Intent, count: int) -> Iterator[None]:
+    """Hold so many worker processes; they are gone at the end. Raises ``RuntimeError`` where one ended badly."""
     spawn = multiprocessing.get_context("spawn")
     stop = spawn.Event()
-    processes = [spawn.Process(target=work, args=(str(home), stop), daemon=True) for _ in range(count)]
+    processes = [spawn.Process(target=work, args=(str(home), intent, stop), daemon=True) for _ in range(count)]
     for process in processes:
         process.start()
     try:
@@ -169,7 +117,7 @@ def workers(home: Path, count: int) -> Iterator[None]:
     finally:
         stop.set()
         for process in processes:
-            process.join(30)
+            process.join(60)
     if any(process.exitcode != 0 for process in processes):
         raise RuntimeError("a worker process did not end well")
 
@@ -179,80 +127,93 @@ class Outcome:
     """What one way of growing arrived at."""
 
     fingerprints: set[tuple[str, str]]
+    chunks: int
     wrong: list[str]
     naive_differ: int
     states_short: int
 
 
-def grow(order: list[Item], worker_count: int) -> Outcome:
-    """Grow a memory from items in this order; with no worker process the jobs are run in between, in this one."""
-    with new_ground() as ground:
-        ground.registry = full_registry(ground.summariser)
+def grow(files: Sequence[File], worker_count: int, states: int = STATES) -> Outcome:
+    """Grow a memory from files in this order, with so many worker processes."""
+    with TemporaryDirectory(prefix="sapwood-bench-") as folder:
+        home, folders = Path(folder) / "home", Path(folder) / "sources"
+        intent, paths = intent_for(folders), paths_under(home).make()
+        database = Database(paths.database, paths.write_turn)
+        connection = database.connection
+        context = LocalContext(connection, SYSTEM_CLOCK, intent, paths)
         short = 0
-        marks = {round(len(order) * (state + 1) / (STATES + 1)) for state in range(STATES)}
-        if worker_count:
-            with workers(ground.home, worker_count):
-                short = _fill(ground, order, marks, in_process=False)
-                _wait_for_rest(ground.connection)
-        else:
-            short = _fill(ground, order, marks, in_process=True)
-        ground.finish()
+        size = -(-len(files) // (states + 1))
+        with workers(home, intent, worker_count):
+            for start in range(0, len(files), size):
+                _lay(folders, files[start : start + size])
+                with connection.write():
+                    enqueue_many_tx(
+                        connection, [NewJob.sync_source(source) for source in _KINDS], SYSTEM_CLOCK.now_ms()
+                    )
+                _wait(connection, _SYNCING, leave=0)
+                _wait(connection, _DUE, leave=size // 2)
+                if start + size < len(files):
+                    closed, standing = _early_state(connection)
+                    short += standing * 2 < closed
+            _wait(connection, _DUE, leave=0)
+        drain_until_idle(context, Registry.load(KIND_NAMES), flush=close_all_tails)
+        wrong = problems(connection) + unfinished(connection)
         fingerprints = {
             (summary, sha256(text))
-            for summary, text in ground.connection.all("SELECT summary_id, text FROM mem_tree_summaries")
+            for summary, text in connection.all("SELECT summary_id, text FROM mem_tree_summaries")
         }
-        naive = grow_memory(ground.connection, ground.summariser).fingerprints()
-        return Outcome(fingerprints, problems(ground.connection), len(fingerprints ^ naive), short)
+        naive = grow_memory(connection, open_profile(intent, context.shared).summariser).fingerprints()
+        chunks = connection.value("SELECT count(*) FROM mem_tree_chunks")
+        database.close()
+        return Outcome(fingerprints, chunks, wrong, len(fingerprints ^ naive), short)
 
 
-def _fill(ground: Ground, order: list[Item], marks: set[int], *, in_process: bool) -> int:
-    short = 0
-    for number, item in enumerate(order):
-        put(ground.connection, item)
-        while _backlog(ground.connection) > BACKLOG:
-            if not in_process:
-                time.sleep(0.002)
-            else:
-                run_once(ground.connection, ground.registry, ground.context)
-        if number + 1 in marks:
-            _let_seals_end(ground, in_process=in_process)
-            closed, standing = early_state(ground.connection)
-            short += standing * 2 < closed
-    return short
+def _lay(folders: Path, files: Sequence[File]) -> None:
+    for file in files:
+        path = folders / file.source / file.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file.data)
 
 
-def _let_seals_end(ground: Ground, *, in_process: bool) -> None:
-    """Wait until no append and no seal is under way: a state is looked at as it is, not in the middle of a step."""
-    while ground.connection.value(
-        "SELECT count(*) FROM mem_tree_jobs WHERE status IN ('ready', 'running') AND kind IN ('append_buffer', 'seal')"
-    ):
-        if in_process:
-            run_once(ground.connection, ground.registry, ground.context)
-        else:
-            time.sleep(0.002)
+def _wait(connection: Connection, which: str, leave: int) -> None:
+    """Wait until no more than so many of these jobs are left; raises ``RuntimeError`` at a deadline."""
+    until = time.monotonic() + DEADLINE_S
+    while _under_way(connection, which) > leave:
+        if time.monotonic() > until:
+            raise RuntimeError("the workers do not come to rest")
+        time.sleep(0.003)
 
 
-def _backlog(connection: Connection) -> int:
-    found: int = connection.value("SELECT count(*) FROM mem_tree_jobs WHERE status = 'ready'")
+_DUE = """
+SELECT count(*)
+  FROM mem_tree_jobs
+ WHERE status = 'running' OR (status = 'ready' AND kind <> 'reembed_backfill')
+"""
+
+_SYNCING = "SELECT count(*) FROM mem_tree_jobs WHERE status IN ('ready', 'running') AND kind = 'sync_source'"
+
+_SEALING = """
+SELECT count(*)
+  FROM mem_tree_jobs
+ WHERE status IN ('ready', 'running') AND kind IN ('append_buffer', 'seal')
+"""
+
+
+def _under_way(connection: Connection, which: str) -> int:
+    found: int = connection.value(which)
     return found
 
 
-def _wait_for_rest(connection: Connection) -> None:
-    until = time.monotonic() + 300
-    while connection.value("SELECT count(*) FROM mem_tree_jobs WHERE status IN ('ready', 'running')"):
-        if time.monotonic() > until:
-            raise RuntimeError("the workers do not come to rest")
-        time.sleep(0.02)
-
-
-def early_state(connection: Connection) -> tuple[int, int]:
+def _early_state(connection: Connection) -> tuple[int, int]:
     """Return how many groups of source trees have closed so far, and how many of them have summaries.
 
-    A group is open while a chunk inside it is pending, or a document whose tree is not there yet.
+    Looked at when no append and no seal is under way, which is often: a seal comes first. A group is open while a chunk
+    inside it is pending, an item of it on its way, or a document's tree not there yet.
     """
+    _wait(connection, _SEALING, leave=0)
     closed = standing = 0
     with connection.snapshot():
-        for source in ("post", "notes"):
+        for source in _KINDS:
             tree = find_tree(connection, ids.tree_id("source", source))
             if tree is None:
                 continue
@@ -262,6 +223,7 @@ def early_state(connection: Connection) -> tuple[int, int]:
                     "SELECT shape_id FROM mem_tree_summaries WHERE tree_seq = ? AND stale = 0", (tree.tree_seq,)
                 )
             }
+            pending = _open_keys(connection, source)
             nodes = [
                 ShapeNode(
                     row.shape_id,
@@ -274,26 +236,24 @@ def early_state(connection: Connection) -> tuple[int, int]:
                 )
                 for row in rows_between(connection, tree.tree_seq, 0, b"", END)
             ]
-            pending = _pending_keys(connection, source)
             level = 0
             while nodes:
                 above = []
                 for group in groups(nodes, level, closed=False):
                     members = nodes[group.start : group.end]
-                    above.append(
-                        joined(tree.tree_id, level, members, members[0].sort_key, members[-1].last_key)
-                        if len(members) > 1
-                        else members[0]
-                    )
-                    inside = bisect_right(pending, members[-1].last_key) - bisect_left(pending, members[0].sort_key)
-                    if len(members) > 1 and not inside:
+                    key, last = members[0].sort_key, members[-1].last_key
+                    if len(members) == 1:
+                        above.append(members[0])
+                        continue
+                    above.append(joined(tree.tree_id, level, members, key, last))
+                    if bisect_right(pending, last) == bisect_left(pending, key):
                         closed += 1
                         standing += above[-1].shape_id in live
                 nodes, level = above, level + 1
     return closed, standing
 
 
-def _pending_keys(connection: Connection, source: str) -> list[bytes]:
+def _open_keys(connection: Connection, source: str) -> list[bytes]:
     chunks = connection.all(
         """
         SELECT sort_key, order_key
@@ -302,28 +262,29 @@ def _pending_keys(connection: Connection, source: str) -> list[bytes]:
         """,
         (source,),
     )
-    documents = connection.all(
+    items = connection.all(
         """
         SELECT sort_key
           FROM mem_tree_items
-         WHERE source_kind = 'document' AND held_hash IS NOT grown_hash AND source_id = ?
+         WHERE source_id = ?
+           AND (state = 'queued' OR (source_kind = 'document' AND held_hash IS NOT grown_hash))
         """,
         (source,),
     )
-    return sorted([key + order_bytes(order) for key, order in chunks] + [key for (key,) in documents])
+    return sorted([key + order_bytes(order) for key, order in chunks] + [key for (key,) in items])
 
 
-def measure_orders(result: Result, shuffles: int) -> None:
-    """Grow the corpus in order and shuffled, in one process and with four workers, and compare."""
-    items = corpus()
-    reference = grow(items, 0)
+def measure_orders(result: Result, data: Path | None, shuffles: int) -> None:
+    """Grow the corpus in order by one worker, shuffled by four, and back to front by four, and compare."""
+    files = corpus(data)
+    reference = grow(files, 1)
     outcomes = [reference]
     for seed in range(shuffles):
-        order = list(items)
+        order = list(files)
         random.Random(seed).shuffle(order)
-        outcomes.append(grow(order, 4 if seed % 2 == 0 else 0))
-    outcomes.append(grow(items, 4))
-    outcomes.append(grow(items, 1))
+        outcomes.append(grow(order, 4))
+    outcomes.append(grow(files[::-1], 4))
+    result.figures["trees_chunks"] = reference.chunks
     result.figures["trees_summaries"] = len(reference.fingerprints)
     result.figures["trees_differ"] = sum(
         len(outcome.fingerprints ^ reference.fingerprints) + len(outcome.wrong) for outcome in outcomes
