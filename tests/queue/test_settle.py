@@ -21,6 +21,7 @@ from agent.queue import (
     mark_deferred,
     mark_done,
     mark_failed_typed,
+    reclaim_worker,
     recover_stale_locks,
     release_running_locks,
     renew_leases,
@@ -417,3 +418,41 @@ def test_a_lost_lease_of_a_handler_settles_nothing(queue: Queue) -> None:
     queue.add()
     assert settle(queue.connection, queue.take(), LeaseLost("gone"), queue.now) is Settled.LOST
     assert queue.statuses() == ["running"]
+
+
+def test_a_run_that_survived_to_defer_clears_the_crashes_before_it(queue: Queue) -> None:
+    job_id = queue.add()
+    queue.change(job_id, crashes=2)
+    mark_deferred(queue.connection, queue.take(), queue.now, "more", queue.now)
+    assert queue.row(job_id)["crashes"] == 0
+    queue.change(job_id, crashes=2)
+    settle(queue.connection, queue.take(), ValueError("an error proves nothing of the kind"), queue.now)
+    assert queue.row(job_id)["crashes"] == 2
+
+
+class NoTurn:
+    """A place in the queue of writers that must not be taken."""
+
+    def take(self, patience_s: float = 0) -> bool:
+        raise AssertionError("waited for the writers' turn")
+
+    def give(self) -> None:
+        raise AssertionError
+
+    def close(self) -> None:
+        pass
+
+
+def test_heartbeats_recovery_and_stopping_never_queue_behind_writers(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        queue.add()
+    jobs = [queue.take(), queue.take(), queue.take(OTHER)]
+    monkeypatch.setattr(queue.connection, "_turn", NoTurn())
+    assert renew_leases(queue.connection, jobs[:1], queue.now + 5) == []
+    assert release_running_locks(queue.connection, [ME], queue.now, keep=[jobs[0].id]) == 1
+    assert len(reclaim_worker(queue.connection, OTHER, None, ordered=False, now_ms=queue.now)) == 1
+    assert recover_stale_locks(queue.connection, queue.now + 5) == 1
+    with pytest.raises(AssertionError, match="turn"):
+        settle(queue.connection, jobs[0], NOTHING_TO_DO, queue.now)
