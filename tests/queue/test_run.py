@@ -292,3 +292,16 @@ def test_a_payload_that_does_not_fit_its_kind_is_parked_at_the_first_attempt(
     row = queue.row(job_id)
     assert (row["status"], row["attempts"], row["failure_reason"]) == ("failed", 1, "unreadable_payload")
     assert "tree_id" in row["last_error"]
+
+
+def test_a_permit_that_the_claimed_row_does_not_need_goes_back_before_its_handler_runs(
+    queue: Queue, context: LocalContext, gated: tuple[Registry, Gate, list[tuple[str, bool]]]
+) -> None:
+    registry, gate, ran = gated
+    registry = Registry.of([JobSpec("flush_stale", registry["append_buffer"].handle, rank=0), *registry])
+    queue.add(NewJob.seal("t", 0))
+    queue.add(NewJob("flush_stale", "{}", "f"))
+    assert run_once(queue.connection, registry, context, permit=gate)
+    assert ran == [("flush_stale", False)]
+    assert run_once(queue.connection, registry, context, permit=gate)
+    assert ran[1:] == [("seal", True)]
