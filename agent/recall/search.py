@@ -141,7 +141,7 @@ def search(
     asked = without_common_terms(connection, asked, nodes)
     with nullcontext() if connection.in_transaction else connection.snapshot():
         words = _word_scores(connection, asked, near, filters, take)
-        close = _meaning_scores(connection, meaning, filters, take)
+        close = _meaning_scores(connection, meaning, words, filters, take)
         candidates = _candidates(connection, [*words, *(close or ())])
         ranked = fuse(words, close, candidates)[:limit]
         hits = tuple(_hit(connection, candidate, score, intent) for candidate, score in ranked)
@@ -209,14 +209,17 @@ def _word_scores(
 
 
 def _meaning_scores(
-    connection: Connection, meaning: _Meaning | None, filters: Filters, take: int
+    connection: Connection, meaning: _Meaning | None, words: dict[int, float], filters: Filters, take: int
 ) -> dict[int, float] | None:
+    """Return the scores of the nearest nodes, and of those that the words found."""
     if meaning is None:
         return None
-    from agent.recall.vectors import nearest
+    from agent.recall.vectors import nearest, scores_of
 
     similarities = meaning.index.similarities(meaning.vector)
-    return dict(nearest(connection, meaning.index, similarities, filters, take))
+    scores = dict(nearest(connection, meaning.index, similarities, filters, take))
+    scores.update(scores_of(meaning.index, similarities, words))
+    return scores
 
 
 def _candidates(connection: Connection, nodes: list[int]) -> list[Candidate]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -255,6 +256,14 @@ def nearest(
         found += [(int(nodes[at]), float(scores[at])) for at in part if int(nodes[at]) in allowed]
         start, size = start + size, size * 8
     return found[:limit]
+
+
+def scores_of(index: WindowIndex, similarities: NDArray[Any], nodes: Iterable[int]) -> dict[int, float]:
+    """Return the cosines of some nodes; those that have no window, or are not near, are left out."""
+    import numpy as np
+
+    wanted = np.isin(index.nodes, np.fromiter(nodes, np.int64)) & (similarities >= FLOOR)
+    return {int(node): float(score) for node, score in zip(index.nodes[wanted], similarities[wanted], strict=True)}
 
 
 def _best(scores: NDArray[Any], nodes: NDArray[Any], limit: int) -> NDArray[Any]:
