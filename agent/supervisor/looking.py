@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent.db.state import PAUSE_KEY, get_state
 from agent.queue.claim import Claim, count_due, next_due_ms
+from agent.queue.counts import count_running
 from agent.supervisor.pool import Claimable
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def look_at_queue(
     # One snapshot: a row that is claimed between two reads would be seen neither as ready nor as running.
     with connection.snapshot():
         paused = _pause(connection, now_ms)
-        running = connection.value("SELECT count(*) FROM mem_tree_jobs WHERE status = 'running'")
+        running = count_running(connection)
         due_ms = next_due_ms(connection, registry)
         free = bound = 0
         if paused is None and due_ms is not None and due_ms <= now_ms:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from agent.queue.enqueue import enqueue
 from agent.queue.flush import enqueue_flush_stale
-from agent.queue.prune import prune
+from agent.queue.prune import prune, settle_superseded
 from agent.queue.recovery import bootstrap, mend_clock, park_unreadable, recover_stale_locks
 from agent.queue.requeue import self_heal
 from agent.queue.sweep import sweep
 from agent.queue.types import NewJob
-from agent.states import JobKind
+from agent.states import FailureClass, JobKind, JobStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,6 +82,7 @@ class Housekeeping:
             if str(JobKind.FLUSH_STALE) in self._registry:
                 enqueue_flush_stale(connection, now_ms)
             self_heal(connection, now_ms)
+            settle_superseded(connection, now_ms)
             prune(
                 connection,
                 now_ms,
@@ -121,6 +122,10 @@ class Housekeeping:
                 last = max(last, synced_ms.get(source.id) or 0)
                 if 0 <= now_ms - last < intent.schedule.sync_seconds * 1000:
                     continue
+                # A look that ended its worker three times would do so at every turn: it waits for its owner, or for
+                # the next start.
+                if _is_parked(connection, NewJob.sync_source(source.id)):
+                    continue
             self._asked_ms[source.id] = now_ms
             asked += enqueue(connection, NewJob.sync_source(source.id), now_ms, registry=self._registry) is not None
         return asked
@@ -149,6 +154,14 @@ def shrink_wal(connection: Connection, database: Path) -> bool:
         return False
     row = connection.one("PRAGMA wal_checkpoint(TRUNCATE)")
     return row is not None and row[0] == 0
+
+
+def _is_parked(connection: Connection, job: NewJob) -> bool:
+    newest = connection.one(
+        "SELECT status, failure_class FROM mem_tree_jobs WHERE dedupe_key = ? ORDER BY id DESC LIMIT 1",
+        (job.dedupe_key,),
+    )
+    return newest == (JobStatus.FAILED, FailureClass.UNRECOVERABLE)
 
 
 def _lease_ms(intent: Intent) -> int:

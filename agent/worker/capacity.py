@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from agent.db.state import get_state
+from agent.db.state import PAUSE_KEY, get_state
 
 if TYPE_CHECKING:
     from agent.clock import Clock
     from agent.db import Connection
 
-PAUSE_KEY = "pause_until_ms"
 LOOK_EVERY_S = 0.1  # a pause takes hold well within a second and costs a busy worker next to nothing
 
 

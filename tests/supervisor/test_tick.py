@@ -12,10 +12,12 @@ from agent.db import Connection
 from agent.db.connection import connect
 from agent.paths import Paths
 from agent.queue.claim import claim_next
+from agent.queue.counts import count_jobs
 from agent.queue.enqueue import enqueue
 from agent.queue.registry import JobContext, JobSpec, Registry, SweepContext
 from agent.queue.types import NOTHING_TO_DO, Job, NewJob, Plan
 from agent.states import JobKind
+from agent.supervisor.looking import look_at_queue
 from agent.supervisor.tick import Housekeeping, shrink_wal
 
 SOURCES = tuple(SourceIntent(id=name, kind="folder", name=name, paths=("/nowhere",)) for name in ("notes", "mail"))
@@ -225,3 +227,80 @@ def test_wal_is_cut_to_nothing_and_then_left_alone(connection: Connection, paths
     assert shrink_wal(connection, paths.database)
     assert wal.stat().st_size == 0
     assert not shrink_wal(connection, paths.database)
+
+
+def test_a_source_whose_look_is_parked_is_not_asked_for_at_every_turn(
+    connection: Connection, registry: Registry, clock: FakeClock
+) -> None:
+    housekeeping = Housekeeping(registry)
+    housekeeping.tick(connection, INTENT, clock.now_ms())
+    _settle_all(connection)
+    with connection.write():
+        connection.run(
+            """
+            UPDATE mem_tree_jobs SET status = 'failed', failure_class = 'unrecoverable', failure_reason = 'crash_loop'
+             WHERE dedupe_key = 'sync:notes'
+            """
+        )
+    for _ in range(3):
+        clock.advance(900)
+        assert housekeeping.tick(connection, INTENT, clock.now_ms()).synced == 1
+        assert connection.value("SELECT count(*) FROM mem_tree_jobs WHERE dedupe_key = 'sync:notes'") == 1
+        with connection.write():
+            connection.run(
+                "UPDATE mem_tree_jobs SET status = 'done', completed_at_ms = ? WHERE status = 'ready'",
+                (clock.now_ms(),),
+            )
+    # A new start, and whoever asks for it, looks once more.
+    assert Housekeeping(registry).tick(connection, INTENT, clock.now_ms()).synced == 2
+
+
+def test_tick_takes_a_failure_that_was_made_good_out_of_the_counts(
+    connection: Connection, registry: Registry, clock: FakeClock
+) -> None:
+    for status in ("failed", "done"):
+        enqueue(connection, NewJob("t_swept", "{}", "mended"), clock.now_ms())
+        with connection.write():
+            connection.run(
+                """
+                UPDATE mem_tree_jobs SET status = ?, failure_class = 'unrecoverable', completed_at_ms = ?
+                 WHERE status = 'ready'
+                """,
+                (status, clock.now_ms()),
+            )
+    assert count_jobs(connection, clock.now_ms()).failed == 1
+    Housekeeping(registry).tick(connection, INTENT, clock.now_ms())
+    assert count_jobs(connection, clock.now_ms()).failed == 0
+
+
+def test_a_look_at_the_queue_costs_the_same_however_much_is_done(
+    connection: Connection, registry: Registry, clock: FakeClock
+) -> None:
+    # Four times a second while there is work: a walk over what is done would be felt (openhuman 1062).
+    def steps() -> int:
+        taken = [0]
+
+        def count() -> bool:
+            taken[0] += 1
+            return False
+
+        connection.raw.set_progress_handler(count, 1)
+        look_at_queue(connection, registry, clock.now_ms(), limit=5, free_permits=lambda: None)
+        connection.raw.set_progress_handler(None, 0)
+        return taken[0]
+
+    def add_done(count: int) -> None:
+        with connection.write():
+            connection.many(
+                """
+                INSERT INTO mem_tree_jobs (kind, payload_json, status, max_attempts, available_at_ms, created_at_ms,
+                                           completed_at_ms)
+                VALUES ('t_swept', '{}', 'done', 5, 0, 0, ?)
+                """,
+                [(number,) for number in range(count)],
+            )
+
+    add_done(1)
+    alone = steps()
+    add_done(2_000)
+    assert steps() <= alone + 60
