@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -223,12 +223,17 @@ def stamp_of(path: Path | str) -> tuple[int, int, int]:
 
 
 class IntentWatcher:
-    """The intent as of now: looks at the file's stamp on each call and reads it again only when that changed."""
+    """The intent as of now: looks at the file's stamp on each call and reads it again only when that changed.
 
-    def __init__(self, paths: Paths) -> None:
+    ``on_good`` is called with the paths after a sound file was read: the supervisor keeps its last good copy there.
+    """
+
+    def __init__(self, paths: Paths, on_good: Callable[[Paths], object] | None = None) -> None:
         self._paths = paths
+        self._on_good = on_good
         self._file = str(paths.config_file)  # looked at before every job: building the path costs more than the look
         self._loaded = load_intent(paths)
+        self._tell()
 
     @property
     def current(self) -> Intent:
@@ -236,10 +241,19 @@ class IntentWatcher:
         stamp = stamp_of(self._file)
         if stamp != self._loaded.stamp:
             try:
-                self._loaded = load_intent(self._paths)
+                found = load_intent(self._paths)
             except ConfigBroken as error:
-                self._loaded = Loaded(self._loaded.intent, stamp, error.detail)
+                found = Loaded(self._loaded.intent, stamp, error.detail)
+            if found.problem is not None:
+                # The copy may be older than what is in force: an owner's own edit must not be undone by a slip.
+                found = replace(found, intent=self._loaded.intent)
+            self._loaded = found
+            self._tell()
         return self._loaded.intent
+
+    def _tell(self) -> None:
+        if self._on_good is not None and self._loaded.problem is None:
+            self._on_good(self._paths)
 
     @property
     def problem(self) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,21 @@ def edit_intent(paths: Paths, change: Callable[[Any], None]) -> Intent:
         write_atomically(paths.config_file, changed)
         write_atomically(paths.last_good_config, changed)
     return load_intent(paths).intent
+
+
+def keep_last_good(paths: Paths) -> bool:
+    """Keep a copy of a sound ``config.toml`` that its owner wrote by hand; return whether one was written.
+
+    Writes nothing where the copy is the same, and never raises: a disk that is full costs the copy, nothing else.
+    """
+    with suppress(OSError, UnicodeDecodeError, ConfigBroken):
+        text = paths.config_file.read_text("utf-8")
+        parse_intent(text)
+        held = paths.last_good_config.read_text("utf-8") if paths.last_good_config.exists() else None
+        if text != held:
+            write_atomically(paths.last_good_config, text)
+            return True
+    return False
 
 
 def add_source(paths: Paths, source: SourceIntent) -> Intent:

@@ -7,6 +7,7 @@ import time
 
 from agent.clock import SYSTEM_CLOCK, Clock
 from agent.config import IntentWatcher
+from agent.config_edit import keep_last_good
 from agent.errors import AgentFault, AgentNotRunning, ConfigBroken
 from agent.supervisor.control import SingleInstance, call
 from agent.supervisor.result import Ended, SupervisorArgs, SupervisorResult, failed
@@ -32,7 +33,7 @@ def supervise(args: SupervisorArgs, *, clock: Clock = SYSTEM_CLOCK) -> Superviso
     if refused is not None:
         return refused
     try:
-        watcher = IntentWatcher(args.paths)
+        watcher = IntentWatcher(args.paths, on_good=keep_last_good)
     except ConfigBroken as error:
         instance.release()
         return failed(f"{error}; {error.hint}")

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from agent.config import IntentWatcher, SourceIntent, load_intent, parse_intent
-from agent.config_edit import add_source, edit_intent, write_atomically
+from agent.config_edit import add_source, edit_intent, keep_last_good, write_atomically
 from agent.errors import ConfigBroken, UsageFault
 from agent.paths import Paths
 
@@ -135,3 +135,29 @@ def test_a_watcher_sees_a_change_at_the_next_look_and_survives_a_broken_file(pat
     paths.last_good_config.unlink()
     assert watcher.current.sources == (NOTES,)
     assert watcher.problem is not None
+
+
+def test_a_slip_in_the_file_does_not_undo_what_the_owner_wrote_by_hand(paths: Paths) -> None:
+    add_source(paths, NOTES)  # the copy is of this
+    watcher = IntentWatcher(paths)
+    paths.config_file.write_text("[pool]\nmax_workers = 2\n")
+    assert watcher.current.sources == ()
+    paths.config_file.write_text("[pool\nmax_workers = 3\n")
+    assert watcher.current.sources == ()
+    assert watcher.current.pool.max_workers == 2
+    assert watcher.problem is not None
+
+
+def test_the_last_good_copy_follows_the_owners_own_edits(paths: Paths) -> None:
+    add_source(paths, NOTES)
+    watcher = IntentWatcher(paths, on_good=keep_last_good)
+    paths.config_file.write_text("[pool]\nmax_workers = 2\n")
+    assert watcher.current.pool.max_workers == 2
+    stamp = paths.last_good_config.stat().st_mtime_ns
+    assert not keep_last_good(paths), "the same text is not written again"
+    paths.config_file.write_text("[pool\n")
+    assert watcher.current.pool.max_workers == 2
+    assert paths.last_good_config.stat().st_mtime_ns == stamp, "a broken file is no good copy"
+    loaded = load_intent(paths)
+    assert (loaded.intent.pool.max_workers, loaded.intent.sources) == (2, ())
+    assert loaded.problem is not None
