@@ -33,7 +33,9 @@ def end_children(workforce: Workforce, budget: StopBudget, clock: Clock) -> None
         workforce.bury(ready, clock.monotonic())
 
 
-def release_all(paths: Paths, storage: Storage, workforce: Workforce, other_ids: Sequence[str], now_ms: int) -> bool:
+def release_all(
+    paths: Paths, storage: Storage, workforce: Workforce, other_ids: Sequence[str], now_ms: int, *, crash_limit: int
+) -> bool:
     """Give back the leases of the own workers without burning an attempt; return whether it was done.
 
     Waits 300 ms for the database at most. What is not done here the next start does: it finds the handling files.
@@ -46,7 +48,8 @@ def release_all(paths: Paths, storage: Storage, workforce: Workforce, other_ids:
         for fallen in workforce.fallen:
             if fallen.crashed_job is not None:
                 # It died just before the stop was asked for: that is no less a crash.
-                reclaim_worker(connection, fallen.worker_id, fallen.crashed_job, ordered=False, now_ms=now_ms)
+                job = fallen.crashed_job
+                reclaim_worker(connection, fallen.worker_id, job, ordered=False, now_ms=now_ms, crash_limit=crash_limit)
         release_running_locks(connection, ids, now_ms)
         unregister_workers(connection, [*ids, *other_ids])
     except Exception as error:

@@ -18,7 +18,7 @@ from agent.queue.handling import remove_handling
 from agent.queue.recovery import reclaim_worker
 from agent.queue.registry import Registry
 from agent.queue.wake import WakeSocket, register_worker, unregister_workers, wake_workers
-from agent.supervisor.children import Children, Death
+from agent.supervisor.children import Children
 from agent.supervisor.control import ControlServer
 from agent.supervisor.ending import end_children, release_all
 from agent.supervisor.gatewatch import GateWatch
@@ -158,12 +158,9 @@ class Supervisor:
             self._wake.drain()
             self._listen_at = now + BUSY_LOOK_S
         for death in self._workforce.bury(ready, now):
-            self._mourn(death)
-
-    def _mourn(self, death: Death) -> None:
-        self._reclaim_at = 0.0
-        if death.corrupt:
-            self._storage.suspect_corruption()
+            self._reclaim_at = 0.0
+            if death.corrupt:
+                self._storage.suspect_corruption()
 
     # -- one turn -----------------------------------------------------------------------------------------------------
 
@@ -309,8 +306,7 @@ class Supervisor:
             child.tell_to_stop(Exit.FRESH, now)
         if len(self._workforce.children):
             return None
-        verdict = self._storage.confirm_corruption(lambda: self._stop_began_at() is not None)
-        self._is_damaged = verdict is True
+        self._is_damaged = self._storage.confirm_corruption(lambda: self._stop_began_at() is not None) is True
         return None
 
     def _wait_s(self, now: float) -> float:
@@ -358,7 +354,8 @@ class Supervisor:
         self._is_stopping = True
         end_children(self._workforce, budget, self._clock)
         has_time = budget.has_time_for_checkpoint(self._clock.monotonic())
-        release_all(self._paths, self._storage, self._workforce, [self._wake_id], self._clock.now_ms())
+        now_ms, limit = self._clock.now_ms(), self._intent.queue.crash_limit
+        release_all(self._paths, self._storage, self._workforce, [self._wake_id], now_ms, crash_limit=limit)
         self._storage.close(checkpoint=has_time and not self._storage.is_corrupt)
         self._control.close()
         self._wake.close()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 from agent.clock import FakeClock
 from agent.db import Connection
 from agent.paths import Paths
@@ -11,7 +14,10 @@ from agent.queue.handling import HandlingFile, handling_path
 from agent.queue.registry import JobContext, JobSpec, Registry
 from agent.queue.types import NOTHING_TO_DO, Job, NewJob, Plan
 from agent.queue.wake import register_worker
+from agent.supervisor.ending import release_all
 from agent.supervisor.leftovers import Leftovers, clear_workers_dir
+from agent.supervisor.storage import Storage
+from agent.supervisor.workforce import Fallen, Workforce
 
 
 def _nothing(context: JobContext, job: Job) -> Plan:
@@ -75,3 +81,16 @@ def test_half_made_files_are_removed(paths: Paths) -> None:
     file.touch()
     clear_workers_dir(paths)
     assert not file.exists()
+
+
+def test_a_stop_right_after_a_crash_counts_it_by_the_owners_limit(
+    connection: Connection, paths: Paths, clock: FakeClock
+) -> None:
+    (job,) = _worker(connection, paths, "dead", 11, clock.now_ms(), "a")
+    storage = Storage(paths)
+    storage.open(0.0)
+    workforce = SimpleNamespace(fallen=[Fallen("dead", job.id)])
+    assert release_all(paths, storage, cast("Workforce", workforce), [], clock.now_ms(), crash_limit=1)
+    storage.close()
+    assert _as_now(connection, job) == ("failed", 0, 1)
+    assert not handling_path(paths, "dead").exists()
