@@ -12,7 +12,8 @@ from tests.bench.tree_append import measure_append
 from tests.bench.tree_edits import measure_edits
 from tests.bench.tree_orders import measure_orders
 
-NOTES = """append_*: half of the appends at the end of the stream, half in between; claim included. Wall far above cpu: a busy machine.
+NOTES = """append_*: half of the appends at the end of the stream, half in between; claim included.
+A wall time far above append_cpu_*: the machine was busy with something else.
 edit_*: _doc the document's own tree, _source its folder's; _stream mails inserted, deleted, replaced (no bar).
 trees_differ: summaries that differ from those grown in order by one process, and broken invariants."""
 
