@@ -109,6 +109,15 @@ class Loop:
     def _stop(self) -> StopFlag:
         return self.context.stop
 
+    def start(self, register: Callable[[], None]) -> None:
+        """Do what is due before the first turn; blocks where the database refuses, until it does not or a stop."""
+        while not self._stop.is_set():
+            try:
+                register()
+                return
+            except Exception as error:
+                self._back_off(error)
+
     def run(self) -> int:
         """Turn until the worker is to end; release what is held and return the exit code."""
         while not self._stop.is_set():

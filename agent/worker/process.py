@@ -83,7 +83,6 @@ def _work(args: WorkerArgs, stop: StopFlag, wake: WakeSocket, ring: Ring) -> int
     lease_ms = round(intent.queue.lease_seconds * 1000)
     connection = connect(args.paths.database, args.paths.write_turn)
     handling = HandlingFile.create(args.paths, args.worker_id, pid=os.getpid(), process_started_s=_started_s())
-    register_worker(connection, args.worker_id, wake.port, clock.now_ms())
 
     def on_dead() -> None:
         stop.set(EXIT_LEASE)
@@ -117,6 +116,8 @@ def _work(args: WorkerArgs, stop: StopFlag, wake: WakeSocket, ring: Ring) -> int
         rss_bytes=lambda: SystemMemory().rss_bytes(os.getpid()) or 0,
     )
     _log.info("worker %s is up (generation %d)", args.worker_id, args.generation)
+    # A full disk is no reason to end and be started again and again (openhuman 3909): it is waited for here.
+    loop.start(lambda: register_worker(connection, args.worker_id, wake.port, clock.now_ms()))
     code = loop.run()
     _log.info("worker %s ends with exit code %d", args.worker_id, code)
     heartbeat.close()

@@ -212,3 +212,29 @@ def test_what_is_no_fault_of_the_database_ends_the_worker(make_bench: Make, monk
     fail_times(monkeypatch, "claim_jobs", apsw.SQLError("no such table"), 1)
     with pytest.raises(apsw.SQLError):
         bench.steps(1)
+
+
+def test_a_worker_that_comes_up_on_a_full_disk_waits_instead_of_ending(make_bench: Make) -> None:
+    bench = make_bench()
+    calls: list[int] = []
+
+    def register() -> None:
+        calls.append(1)
+        if len(calls) < 3:
+            raise sqlite_error(13)
+
+    bench.loop.start(register)
+    assert len(calls) == 3
+    assert bench.waiter.rests == [300.0, 300.0]
+    assert not bench.stop.is_set()
+
+
+def test_a_worker_that_comes_up_on_a_damaged_database_ends_at_once(make_bench: Make) -> None:
+    bench = make_bench()
+    error = sqlite_error(11)
+
+    def register() -> None:
+        raise error
+
+    bench.loop.start(register)
+    assert bench.loop.run() == EXIT_CORRUPT
