@@ -12,6 +12,7 @@ import logging
 import logging.handlers
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -23,6 +24,8 @@ FILE_BYTES = 1_000_000
 FILES_KEPT = 3
 TOTAL_BYTES = 20_000_000
 SAME_PER_MINUTE = 5
+_MAX_CAUSES = 8
+_MAX_FRAMES = 20
 
 _job: ContextVar[tuple[int, str] | None] = ContextVar("job", default=None)
 
@@ -38,7 +41,7 @@ def job_scope(job_id: int, kind: str) -> Iterator[None]:
 
 
 class LineFormatter(logging.Formatter):
-    """One line per record; a traceback's lines are indented below it."""
+    """One line per record; the places that an error went through are indented below it, without its words."""
 
     def __init__(self, process: str) -> None:
         super().__init__()
@@ -52,10 +55,23 @@ class LineFormatter(logging.Formatter):
             f"{moment} {record.levelname} pid={record.process} {self._process} {about}"
             f"{record.name}: {_one_line(record.getMessage())}"
         )
-        if record.exc_info and record.exc_info[0] is not None:
-            trace = self.formatException(record.exc_info).replace("\n", "\n    ")
-            line = f"{line}\n    {trace}"
+        if record.exc_info and record.exc_info[1] is not None:
+            line = "\n    ".join([line, *_trace(record.exc_info[1])])
         return line
+
+
+def _trace(error: BaseException) -> list[str]:
+    # Names and places only, the innermost first: what a foreign exception says may quote what the owner wrote.
+    lines: list[str] = []
+    seen: BaseException | None = error
+    for _ in range(_MAX_CAUSES):
+        if seen is None:
+            break
+        lines.append(f"{'caused by ' if lines else ''}{type(seen).__name__}")
+        for frame in reversed(traceback.extract_tb(seen.__traceback__)[-_MAX_FRAMES:]):
+            lines.append(f"  {Path(frame.filename).name}:{frame.lineno} {frame.name}")
+        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+    return lines
 
 
 def _one_line(text: str) -> str:

@@ -61,3 +61,18 @@ def test_a_log_folder_that_cannot_be_made_stops_nothing(paths: Paths) -> None:
     assert start_logging(paths, "cli") is None
     logging.getLogger("sapwood").error("goes nowhere")
     stop_logging()
+
+
+def test_an_error_is_logged_by_name_and_place_and_none_of_its_words(log_file: Path) -> None:
+    try:
+        try:
+            raise ValueError("cannot parse: dear diary")
+        except ValueError as error:
+            raise RuntimeError("dear diary, again") from error
+    except RuntimeError:
+        logging.getLogger("sapwood.queue").exception("the sweep of %s failed", "seal")
+    text = log_file.read_text()
+    assert "diary" not in text
+    assert "the sweep of seal failed\n    RuntimeError\n      test_logs.py:" in text
+    assert "    caused by ValueError\n" in text
+    assert all(line.startswith("    ") for line in text.splitlines()[1:])
