@@ -29,6 +29,9 @@ Row = tuple[Any, ...]
 MINIMUM_SQLITE = (3, 51, 3)  # before it, several processes checkpointing one WAL file could corrupt it
 BUSY_TIMEOUT_MS = 10_000
 WAL_SIZE_LIMIT = 16 * 1024 * 1024
+# As many pages as fit that limit: each checkpoint waits for the disk twice, and the default of 1,000 would have a busy
+# queue do so every 300 jobs.
+WAL_CHECKPOINT_PAGES = 4_000
 CACHE_KIB = 4 * 1024
 
 
@@ -296,6 +299,7 @@ def _set_pragmas(raw: apsw.Connection, path: Path) -> None:
         ("mmap_size = 0", "mmap_size", 0),
         (f"cache_size = -{CACHE_KIB}", "cache_size", -CACHE_KIB),
         (f"journal_size_limit = {WAL_SIZE_LIMIT}", "journal_size_limit", WAL_SIZE_LIMIT),
+        (f"wal_autocheckpoint = {WAL_CHECKPOINT_PAGES}", "wal_autocheckpoint", WAL_CHECKPOINT_PAGES),
         ("temp_store = MEMORY", "temp_store", 2),
     ):
         pragma(text)

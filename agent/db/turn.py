@@ -6,7 +6,7 @@ own lock stays the one that protects the data.
 
 Polling alone is a lottery, and a writer that has just finished holds most of the tickets. So: who has waited for a
 while says so by holding a second lock, *next*; whoever sees that held lets it go first. A small write beside four busy
-workers waited 50 ms at p99 without it and waits 13 with it, at no cost in throughput.
+workers waited 50 ms at p99 without it and waits under 20 with it, at no cost in throughput.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 POLL_S = 0.001
 PATIENCE_S = 0.5
-NEXT_AFTER_S = 0.004  # who has waited so long is next
+NEXT_AFTER_S = 0.008  # who has waited so long is next
 NEXT_POLL_S = 0.0001  # and does not let the turn lie idle: at most one process polls like this
 LOOK_S = 0.001  # a writer that goes on and on looks this often whether somebody is next
 MANNERS_S = 0.02  # and lets it go first for so long; a process that was stopped while it was next must not slow others
