@@ -67,10 +67,17 @@ def html_to_text(html: str) -> str:
     """
     if len(html) > MAX_PARSED:
         return _rough(html)
+    # What never ends is no markup: the parser would look for its end again at each "<" of it.
+    at = html.rfind("-->") + 1
+    html = html[:at] + html[at:].replace("<!--", "&lt;!--")
+    broken = html.find("<", html.rfind(">") + 1)
+    tail = "" if broken < 0 else html[broken:]
     parser = _Extractor()
     try:
-        parser.feed(html)
+        parser.feed(html[: len(html) - len(tail)])
         parser.close()
+        if tail:
+            parser.handle_data(unescape(tail))
     except (AssertionError, ValueError, RecursionError):
         # CPython's parser asserts on some broken declarations.
         return _rough(html)

@@ -21,6 +21,7 @@ class _Rule:
     group: int = 0  # what is replaced
 
 
+_WHOLE = -2  # of a rule: all of it, where its group 1 is there
 _KEY_NAME = r"(?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
 # Without its last line only what looks like a key goes: what follows may be prose.
 _KEY_BLOCK = re.compile(
@@ -47,7 +48,9 @@ _RULES = (
     _Rule(
         "signed token",
         ("eyj",),
-        re.compile(r"\beyJ[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{10,}"),
+        # Not from each "-" of an endless run again: that takes the square of its length.
+        re.compile(r"\beyJ[A-Za-z0-9_\-]{10,}+(?:(\.eyJ[A-Za-z0-9_\-]{10,}+\.[A-Za-z0-9_\-]{10,}))?"),
+        _WHOLE,
     ),
     _Rule(
         "password in an address",
@@ -90,6 +93,8 @@ def _mask_lines(match: re.Match[str]) -> str:
 def _masker(rule: _Rule) -> Callable[[re.Match[str]], str]:
     def replace(match: re.Match[str]) -> str:
         group = rule.group
+        if group == _WHOLE:
+            return match[0] if match[1] is None else MASK.format(rule.name)
         if group < 0:
             group = next(number for number in (1, 2, 3) if match[number] is not None)
             # "Password: forgotten" is prose. What is assigned with "=", or is not one plain word, is a secret.

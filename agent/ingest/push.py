@@ -24,6 +24,7 @@ from agent.ingest.readers.inbox import (
     DocumentContent,
     EmailContent,
     Envelope,
+    is_possible,
     keys_of,
     kind_of,
 )
@@ -57,14 +58,17 @@ class PushedItem:
 def push_item(paths: Paths, source_id: str, content: Content, *, name: str | None = None) -> PushedItem:
     """Write a content to the inbox and return what it became. Safe to repeat: the same content is the same file.
 
-    Blocks for an fsync. Raises ``UsageFault`` for an impossible source id, an empty content, or another shape of
-    content than the source already has; ``OSError`` where the disk does not take it: then nothing was acknowledged.
+    Blocks for an fsync. Raises ``UsageFault`` for an impossible source id or time, an empty content, or another shape
+    of content than the source already has; ``OSError`` where the disk does not take it: then nothing was acknowledged.
     """
     if _SOURCE_ID.fullmatch(source_id) is None:
         raise UsageFault("this cannot be a source's id", source_id, "use lower-case letters, digits and hyphens")
     kind = kind_of(content)
     _check_content(content)
-    encoded = msgspec.json.encode(_envelope(content)).decode()
+    try:
+        encoded = msgspec.json.encode(_envelope(content)).decode()
+    except UnicodeEncodeError as error:
+        raise UsageFault("this item is no text", error.reason, "hand in Unicode without lone surrogates") from error
     if len(encoded.encode()) > MAX_PUSHED_BYTES:
         raise UsageFault("this item is too large", f"{len(encoded)} characters", "hand it in in parts")
     folder = paths.inbox / source_id
@@ -89,6 +93,8 @@ def _check_content(content: Content) -> None:
     texts = [message.text for message in content.messages] if isinstance(content, ChatContent) else [content.text]
     if not any(text.strip() for text in texts):
         raise UsageFault("there is nothing in this item", "", "an item needs words to be remembered by")
+    if not is_possible(content):
+        raise UsageFault("a time of this item is none", "", "times are milliseconds since 1970 in UTC")
 
 
 def _make_folder(folder: Path) -> None:

@@ -46,6 +46,8 @@ def detect(path: Path) -> str:
         if all((path / name).is_dir() for name in ("cur", "new", "tmp")):
             return "maildir"
         return _detect_folder(path)
+    if not path.is_file():
+        raise UsageFault("this is neither a file nor a folder", str(path), "name a file or a folder to read")
     found = _kind_of_file(path.name, _peek(path))
     if found is None:
         raise UsageFault("this file is of no kind that can be read", str(path), "name one with --kind")
@@ -109,5 +111,5 @@ def survey(path: Path, kind: str = "auto", *, exclude: tuple[str, ...] = ()) -> 
             elif isinstance(event, Hidden):
                 unreadable.append(NotRead(event.path, event.reason))
     except SourceMissing as error:
-        raise UsageFault("there is no such file or folder", error.detail) from error
+        raise UsageFault(error.title, error.detail) from error
     return Survey(kind, len(keys), tuple(unreadable))

@@ -53,6 +53,7 @@ class _Item:
     time_ms: int | None
     title: str | None
     stored: bool
+    unread: bool = False
     moved: dict[str, tuple[int, int]] = field(default_factory=dict)  # path → (old offset, new offset)
 
 
@@ -117,6 +118,8 @@ class _Run:
             if other["path"] != path:
                 continue
             if other == part:
+                if item.unread:
+                    break  # the content is the one that was seen, but it could not be read then
                 return
             if other["hash"] == part["hash"]:
                 item.moved[str(path)] = (int(other.get("offset", 0)), int(offset))
@@ -135,12 +138,13 @@ class _Run:
 
     def _load(self, event: Found) -> _Item:
         row = self.connection.one(
-            "SELECT place, time_ms, title FROM mem_tree_items WHERE source_id = ? AND item_key = ?",
+            "SELECT place, time_ms, title, state FROM mem_tree_items WHERE source_id = ? AND item_key = ?",
             (self.source.id, event.item_key),
         )
         if row is None:
             return _Item(event.item_key, event.source_kind, [], event.time_ms, event.title, stored=False)
-        return _Item(event.item_key, event.source_kind, json.loads(row[0])["parts"], row[1], row[2], stored=True)
+        parts, unread = json.loads(row[0])["parts"], row[3] == ItemState.UNREADABLE
+        return _Item(event.item_key, event.source_kind, parts, row[1], row[2], stored=True, unread=unread)
 
     def end(self) -> str | None:
         """Work out what is gone once everything was seen; return the reason where nothing may be concluded."""
@@ -307,8 +311,9 @@ def _next_state(item: _Item, seen: str | None, old_seen: str | None, held: str |
         return ItemState.GONE
     if item.moved and item.source_kind is SourceKind.CHAT:
         return ItemState.FOUND  # the lines that its chunks point at are others now
-    if seen == old_seen and state in (ItemState.FOUND, ItemState.QUEUED, ItemState.UNREADABLE):
+    if seen == old_seen and state in (ItemState.FOUND, ItemState.QUEUED):
         return state
+    # What could not be read and is found with the same content was another in between, or could not be opened.
     return ItemState.CURRENT if seen == held else ItemState.FOUND
 
 

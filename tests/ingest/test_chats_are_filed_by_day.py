@@ -174,3 +174,13 @@ def test_one_turn_in_two_forms_of_log_is_one_turn(memory: Memory) -> None:
         "[10:01] <bob> good morning",
         "10:02 <+bob> and more",
     ]
+
+
+def test_an_absurd_year_stops_no_other_file(memory: Memory) -> None:
+    memory.write("absurd.log", "[9999-12-31 23:58] <ada> late\n[9999-12-31 23:59] <bob> later\n[00:01] <ada> last\n")
+    memory.write("good-2024-01-01.log", "[10:00] <ada> hi\n[10:01] <bob> hello\n")
+    memory.add("chat", "irc", memory.folder)
+    memory.sync()
+    assert set(memory.items().values()) == {"current"}
+    assert any("hello" in chunk["text"] for chunk in memory.chunks())
+    assert any("last" in chunk["text"] for chunk in memory.chunks())

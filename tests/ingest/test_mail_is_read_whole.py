@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import time
 from collections.abc import Callable
 from email.message import EmailMessage
 from pathlib import Path
@@ -457,3 +458,12 @@ def test_a_file_that_vanished_between_the_look_and_the_reading_is_gone(
     assert memory.items()["m2@example.org"] == "unreadable"
     memory.sync()
     assert memory.items()["m2@example.org"] == "gone"
+
+
+@pytest.mark.parametrize("piece", ["<a ", "<a href='", "<x/", "<!--x>"])
+def test_markup_that_never_ends_costs_its_length_and_loses_no_word(piece: str) -> None:
+    begun = time.process_time()
+    text = html_to_text(f"<p>before</p>{piece * 40_000}after")
+    assert time.process_time() - begun < 5
+    assert text.startswith("before")
+    assert text.endswith("after")

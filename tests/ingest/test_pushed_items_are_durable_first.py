@@ -11,6 +11,7 @@ import pytest
 
 from agent.errors import UsageFault
 from agent.ingest.push import ChatContent, ChatMessage, DocumentContent, EmailContent, push_item
+from agent.ingest.sync import list_unreadable
 from agent.paths import Paths
 from tests.ingest.conftest import Memory
 
@@ -120,3 +121,27 @@ def test_a_pushed_item_is_read_even_if_the_intent_forgot_its_source(memory: Memo
     push_item(memory.context.paths, "orphan", DocumentContent("Still here.", key="a"))
     memory.sync("orphan")
     assert [chunk["text"] for chunk in memory.chunks("orphan")] == ["Still here."]
+
+
+@pytest.mark.parametrize("time_ms", [10**19, 10**15, -(10**17)])
+def test_a_time_that_no_calendar_has_is_refused_and_stops_no_other_item(memory: Memory, time_ms: int) -> None:
+    paths = memory.context.paths
+    contents = (
+        DocumentContent("Words.", time_ms=time_ms),
+        EmailContent("Words.", time_ms=time_ms),
+        ChatContent((ChatMessage("ada", "Words.", time_ms),)),
+    )
+    for content in contents:
+        with pytest.raises(UsageFault, match="time"):
+            push_item(paths, "notes", content)
+    good = push_item(paths, "notes", DocumentContent("Good words.", key="good"))
+    bad = f'{{"document": {{"text": "Bad words.", "time_ms": {time_ms}}}}}'
+    (good.path.parent / "document-bad.json").write_text(bad)
+    memory.sync("notes")
+    assert [chunk["text"] for chunk in memory.chunks()] == ["Good words."]
+    assert [entry.path for entry in list_unreadable(memory.connection, "notes")] == ["document-bad.json"]
+
+
+def test_what_is_no_text_is_refused_in_words(paths: Paths) -> None:
+    with pytest.raises(UsageFault):
+        push_item(paths, "notes", DocumentContent("Words \ud800."))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -93,3 +94,15 @@ def test_no_secret_reaches_the_database(memory: Memory, mail_bytes: Callable[...
     (chunk,) = memory.chunks("notes")
     place = lines[chunk["locator"]["line"] - 1 : chunk["locator"]["end_line"]]
     assert place[-1] == chunk["text"].split("\n")[-1]
+
+
+def test_a_token_behind_what_only_begins_like_one_is_masked() -> None:
+    assert JWT not in mask_secrets(f"eyJabcdefghijkl-{JWT}")
+    assert mask_secrets("see eyJabcdefghijkl there") == "see eyJabcdefghijkl there"
+
+
+def test_an_endless_run_that_looks_like_a_token_costs_its_length() -> None:
+    run = "eyJaaaaaaaaaa-" * 60_000
+    begun = time.process_time()
+    assert mask_secrets(run) == run
+    assert time.process_time() - begun < 5

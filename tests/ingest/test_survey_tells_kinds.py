@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,3 +69,12 @@ def test_a_maildir_is_recognised_and_not_built_yet(tmp_path: Path) -> None:
     assert detect(tmp_path) == "maildir"
     with pytest.raises(UsageFault, match="not built yet"):
         survey(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.parametrize("kind", ["auto", "folder", "mbox", "irc", "eml"])
+def test_a_pipe_is_refused_and_not_waited_for(memory: Memory, kind: str) -> None:
+    path = memory.folder / "pipe.txt"
+    os.mkfifo(path)
+    with pytest.raises(UsageFault, match="file"):
+        survey(path, kind)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.config import QueueIntent
+from agent.ingest.readers.protocol import Unreachable
 from agent.ingest.sync import list_unreadable
 from agent.queue.types import NewJob
 from tests.ingest.conftest import Memory
@@ -212,3 +213,73 @@ def test_several_roots_keep_their_files_apart(memory: Memory, tmp_path: Path) ->
         "source/a.md": "Here.",
         "other/a.md": "There.",
     }
+
+
+@pytest.mark.parametrize("room", ["folder", "eml"])
+def test_a_file_that_cannot_be_opened_when_it_is_seen_is_read_once_it_can(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, room: str
+) -> None:
+    import importlib
+
+    reader = importlib.import_module(f"agent.ingest.readers.{room}")
+    memory.write("a.eml" if room == "eml" else "a.md", "Subject: one\n\nWords.")
+    memory.add("source", room, memory.folder)
+
+    def refuse(path: str, limit: int) -> bytes:
+        raise Unreachable("permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reader, "read_bytes", refuse)
+        memory.sync()
+        assert [entry.reason for entry in list_unreadable(memory.connection, "source")] == ["permission denied"]
+        assert not memory.items()
+    # Giving a permission changes neither the size nor the time of a file.
+    memory.sync()
+    assert list(memory.items().values()) == ["current"]
+    assert list_unreadable(memory.connection, "source") == []
+
+
+def test_an_item_that_cannot_be_opened_when_it_is_read_is_tried_again(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agent.ingest.readers.folder import FolderReader
+
+    memory.write("a.md", "Words.")
+    memory.add("notes", "folder", memory.folder)
+
+    def refuse(*_: object) -> object:
+        raise Unreachable("permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderReader, "read", refuse)
+        memory.sync()
+        assert memory.items() == {"a.md": "unreadable"}
+    memory.sync()
+    assert memory.items() == {"a.md": "current"}
+    assert [chunk["text"] for chunk in memory.chunks()] == ["Words."]
+
+
+def test_a_file_that_is_again_what_it_was_is_no_longer_listed(memory: Memory) -> None:
+    memory.write("a.md", "Words.")
+    memory.add("notes", "folder", memory.folder)
+    memory.sync()
+    memory.write("a.md", b"no\0text")
+    memory.sync()
+    assert [entry.path for entry in list_unreadable(memory.connection, "notes")] == ["a.md"]
+    memory.write("a.md", "Words.")
+    memory.sync()
+    assert list_unreadable(memory.connection, "notes") == []
+    assert memory.items() == {"a.md": "current"}
+    assert [chunk["text"] for chunk in memory.chunks()] == ["Words."]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_source_that_became_a_pipe_is_not_waited_for(memory: Memory) -> None:
+    path = memory.write("a.md", "Words.")
+    memory.add("notes", "folder", path)
+    memory.sync()
+    path.unlink()
+    os.mkfifo(path)
+    memory.sync()
+    assert memory.items() == {"a.md": "current"}
+    assert "not a file" in memory.connection.value("SELECT last_error FROM mem_tree_sources")

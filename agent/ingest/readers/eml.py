@@ -10,7 +10,7 @@ from agent.ids import content_hash
 from agent.ingest.headers import looks_like_mail, read_head
 from agent.ingest.mail import MAX_MAIL_BYTES
 from agent.ingest.readers.mbox import read_mail_item
-from agent.ingest.readers.protocol import Event, FileSeen, Found, Hidden, Part, Resume, Stamp, Unreadable
+from agent.ingest.readers.protocol import Event, FileSeen, Found, Hidden, Part, Resume, Stamp, Unreachable, Unreadable
 from agent.ingest.readers.walk import File, read_bytes, walk
 from agent.states import SourceKind
 
@@ -57,7 +57,7 @@ class EmlReader:
             if not data.strip():
                 raise Unreadable("the file is empty")
         except Unreadable as error:
-            yield FileSeen(file.key, replace(file.stamp, state="unreadable", reason=error.title))
+            yield FileSeen(file.key, file.stamp.unreadable(error.title, now_only=isinstance(error, Unreachable)))
             return
         file_hash = content_hash(data)
         if old is None or old.file_hash != file_hash:
@@ -75,4 +75,4 @@ def _peek(path: str) -> bytes:
         with open(path, "rb") as stream:
             return stream.read(_PEEK)
     except OSError as error:
-        raise Unreadable((error.strerror or str(error)).lower()) from error
+        raise Unreachable((error.strerror or str(error)).lower()) from error

@@ -10,7 +10,7 @@ from agent.ids import content_hash
 from agent.ingest.canonicalize import canonicalize_document
 from agent.ingest.charsets import decode_file
 from agent.ingest.markdown import date_in_name, markup_of
-from agent.ingest.readers.protocol import Event, FileSeen, Found, Hidden, Part, Resume, Stamp, Unreadable
+from agent.ingest.readers.protocol import Event, FileSeen, Found, Hidden, Part, Resume, Stamp, Unreachable, Unreadable
 from agent.ingest.readers.walk import File, locate, read_bytes, walk
 from agent.states import SourceKind
 
@@ -68,7 +68,7 @@ class FolderReader:
         try:
             data = self._text_bytes(file)
         except Unreadable as error:
-            yield FileSeen(file.key, replace(file.stamp, state="unreadable", reason=error.title))
+            yield FileSeen(file.key, file.stamp.unreadable(error.title, now_only=isinstance(error, Unreachable)))
             return
         file_hash = content_hash(data)
         if old is None or old.file_hash != file_hash:

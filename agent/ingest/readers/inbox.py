@@ -33,6 +33,7 @@ from agent.ingest.readers.protocol import (
     Part,
     Resume,
     Stamp,
+    Unreachable,
     Unreadable,
     hash_of_parts,
 )
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from agent.ingest.canonical import CanonicalItem
 
 MAX_PUSHED_BYTES = 32 * 1024 * 1024
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # what a calendar has days for
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,12 @@ def keys_of(content: Content) -> list[tuple[str, int | None]]:
     return [(content.key or content_id("note", content.title or "", content.text), content.time_ms)]
 
 
+def is_possible(content: Content) -> bool:
+    """Return whether the times of a content are of this age: from the year 1 to 9999, so that they can be written."""
+    times = [each.time_ms for each in content.messages] if isinstance(content, ChatContent) else [content.time_ms]
+    return all(time_ms is None or _FIRST_MS <= time_ms <= _LAST_MS for time_ms in times)
+
+
 class InboxReader:
     """Reader of one folder of the inbox. The shape of an item is what its file says."""
 
@@ -154,7 +162,7 @@ class InboxReader:
             try:
                 yield from self._look(file)
             except Unreadable as error:
-                yield FileSeen(file.key, replace(file.stamp, state="unreadable", reason=error.title))
+                yield FileSeen(file.key, file.stamp.unreadable(error.title, now_only=isinstance(error, Unreachable)))
 
     def _look(self, file: File) -> Iterator[Event]:
         data = read_bytes(file.path, MAX_PUSHED_BYTES)
@@ -202,9 +210,12 @@ class InboxReader:
 
 def _decode(data: bytes) -> Content:
     try:
-        return msgspec.json.decode(data, type=Envelope).content
+        content = msgspec.json.decode(data, type=Envelope).content
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Unreadable("not an item of the inbox") from error
+    if not is_possible(content):
+        raise Unreadable("a time in it is none")
+    return content
 
 
 def _title(content: EmailContent | DocumentContent) -> str | None:

@@ -141,6 +141,8 @@ def split_days(stream: IO[bytes], first_day_ms: int | None) -> Iterator[_Span]:
 
 
 def _midnight(year: int, month: int, day: int) -> int | None:
+    if not 1970 <= year < 2100:
+        return None  # absurd, as in a mail; and a day past the last year there is could not be written
     try:
         return int(datetime(year, month, day, tzinfo=UTC).timestamp() * 1000)
     except ValueError:
@@ -177,7 +179,7 @@ class IrcReader:
                 yield from self._scan_file(file)
             except OSError as error:
                 reason = (error.strerror or str(error)).lower()
-                yield FileSeen(file.key, replace(file.stamp, state="unreadable", reason=reason))
+                yield FileSeen(file.key, file.stamp.unreadable(reason, now_only=True))
 
     def _scan_file(self, file: File) -> Iterator[Event]:
         conversation = conversation_of(file.key)

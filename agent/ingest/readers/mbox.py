@@ -145,7 +145,7 @@ class MboxReader:
                 yield from self._scan_file(file, start)
             except OSError as error:
                 reason = (error.strerror or str(error)).lower()
-                yield FileSeen(file.key, replace(file.stamp, state="unreadable", reason=reason))
+                yield FileSeen(file.key, file.stamp.unreadable(reason, now_only=True))
 
     def _scan_file(self, file: File, start: int) -> Iterator[Event]:
         seen: set[bytes] = set()

@@ -6,7 +6,7 @@ To add a reader, write a module with a class like these two methods and name it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.errors import SapwoodError
@@ -55,6 +55,13 @@ class Stamp:
     def same_file(self, other: Stamp) -> bool:
         """Return whether nothing says that the file was touched."""
         return (self.size, self.mtime_ns, self.inode) == (other.size, other.mtime_ns, other.inode)
+
+    def unreadable(self, reason: str, *, now_only: bool = False) -> Stamp:
+        """Return the stamp of a file that cannot be read, with the reason in words.
+
+        ``now_only``: it cannot be opened, which a permission mends without touching it: each look tries again.
+        """
+        return replace(self, size=-1 if now_only else self.size, state="unreadable", reason=reason)
 
 
 @dataclass(frozen=True, slots=True)

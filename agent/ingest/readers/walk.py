@@ -90,6 +90,9 @@ def walk(source: SourceIntent, wanted: Callable[[str], bool]) -> Iterator[File |
             raise SourceMissing("the source is not there", f"{root}: {error.strerror or error}") from error
         if stat.S_ISDIR(found.st_mode):
             yield from _walk_folder(source, root, prefix, wanted)
+        elif not stat.S_ISREG(found.st_mode):
+            # Opening a pipe waits for whoever writes into it, a device may never end.
+            raise SourceMissing("the source is not a file or a folder", str(root))
         else:
             name = f"{prefix}/{root.name}" if prefix else root.name
             yield File.of(name, str(root), found)
