@@ -117,6 +117,9 @@ def add(
 
 
 def _absolute(path: str) -> Path:
+    if not path.strip():
+        # It would be the folder that the command happens to run in.
+        raise UsageFault("a path is empty", "", "name a file or a folder; `.` is the folder you are in")
     found = Path(os.path.abspath(Path(path).expanduser()))
     if not found.exists():
         raise UsageFault("there is nothing at this path", str(found), "check its spelling, or plug the disk in")

@@ -78,7 +78,8 @@ def status(context: click.Context) -> None:
     from agent.actions.doctor import size_words
     from agent.actions.home import open_home
     from agent.actions.status import status as look
-    from agent.actions.times import span_words
+    from agent.actions.times import FOREVER_MS, span_words
+    from agent.clock import iso
 
     output = output_of(context)
     with open_home() as home:
@@ -99,6 +100,10 @@ def status(context: click.Context) -> None:
         ("jobs", f"{queue.ready} ready, {queue.deferred} deferred, {queue.running} running, {queue.done} done"),
         ("", f"{queue.failed} failed ({queue.unrecoverable} beyond retrying), {queue.cancelled} cancelled"),
     ]
+    if found.paused_until_ms is not None and not found.running:
+        # While it runs the state says so.
+        until = "`sapwood resume`" if found.paused_until_ms >= FOREVER_MS else iso(found.paused_until_ms)
+        facts.append(("paused", f"until {until}"))
     if found.eta_seconds:
         facts.append(("left", f"about {span_words(found.eta_seconds)}"))
     output.facts(facts)

@@ -116,3 +116,10 @@ def test_sources_tell_what_could_not_be_read(paths: Paths, notes: Path) -> None:
         row = sources(home).sources[0]
         assert row.items == 2
         assert [(each.item, each.reason) for each in row.unreadable] == [("two.txt", "it is locked")]
+
+
+def test_an_empty_path_is_not_the_folder_that_one_is_in(home: Home) -> None:
+    for path in ("", "  "):
+        with pytest.raises(UsageFault, match="empty"):
+            add(home, [path])
+    assert queued(home) == []

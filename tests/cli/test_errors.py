@@ -108,3 +108,14 @@ def test_broken_settings_are_told_in_words(sapwood: Sapwood, paths: Paths) -> No
     assert ran.code == 1
     assert "config.toml" in ran.err
     assert "Traceback" not in ran.err
+
+
+def test_a_pause_is_told_also_while_the_agent_does_not_run(
+    sapwood: Sapwood, paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAPWOOD_HOME", str(paths.config_dir.parent))
+    assert "paused" not in sapwood("status").out
+    sapwood("pause")
+    assert "until `sapwood resume`" in sapwood("status").out
+    sapwood("pause", "1h")
+    assert "paused     until 20" in sapwood("status").out
