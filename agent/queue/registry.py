@@ -62,7 +62,7 @@ class JobSpec:
     ``rank`` orders claims (1 first); ``time_limit_s`` is after how long a run is killed; up to ``batch_size`` rows of
     this kind are claimed and settled together: ``batch`` handles them in one go, one plan for each; without it
     ``handle`` is called row by row. ``sweep`` finds the kind's work again from domain state after the queue was lost.
-    ``resource`` kinds (``llm_bound``) take a permit where the profile has a resource.
+    ``llm_bound`` kinds take a permit where the active profile has a resource.
     """
 
     kind: str

@@ -11,6 +11,8 @@ import contextlib
 import json
 import logging
 import os
+import socket
+import struct
 import sys
 import tempfile
 import threading
@@ -180,6 +182,7 @@ class ControlServer:
 
     def _serve(self, caller: Any) -> None:
         try:
+            _limit_waiting(caller, CLIENT_PATIENCE_S)
             deliver_challenge(caller, self._key)
             answer_challenge(caller, self._key)
             if not caller.poll(CLIENT_PATIENCE_S):
@@ -193,6 +196,18 @@ class ControlServer:
         finally:
             caller.close()
             self._clients.release()
+
+
+def _limit_waiting(line: Any, seconds: float) -> None:
+    """Have reads and writes of a connection fail after that long. On Windows they go on waiting."""
+    if sys.platform == "win32":
+        return
+    # Both ends of the handshake read without a limit, and there are only so many places for callers: a few programs
+    # that were stopped in the middle of a question would close the channel for everybody.
+    limit = struct.pack("ll", int(seconds), int(seconds % 1 * 1_000_000))
+    with socket.socket(fileno=os.dup(line.fileno())) as same:
+        same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        same.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
 def forget_stale_address(paths: Paths) -> None:

@@ -271,7 +271,7 @@ class Supervisor:
         is_left_over = since is not None and now - since >= GROW_AFTER_S
         self._workforce.adjust(self._look.claimable, now, may_grow=is_left_over)
         if is_left_over:
-            # Somebody idle may have missed a datagram: at most four are sent, and there are five listeners.
+            # Somebody idle may have missed a datagram, or come up just after it was sent.
             self._storage.attempt("a wake", wake_workers, now)
 
     def _watch_gate(self, now: float, wall_ms: int) -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ import pytest
 
 from agent.errors import AgentFault, AgentNotRunning
 from agent.paths import Paths, paths_under
+from agent.supervisor import control
 from agent.supervisor.control import (
+    MAX_CLIENTS,
     UNIX_PATH_LIMIT,
     AgentAddress,
     ControlServer,
@@ -78,6 +80,26 @@ def test_silent_callers_block_nobody(server: ControlServer, paths: Paths) -> Non
     assert found is not None
     silent = [Client(found.address, "AF_UNIX") for _ in range(8)]
     assert call(paths, "ping", 2.0)["ok"] is True
+    for each in silent:
+        each.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="reads of a pipe take no limit there")
+def test_callers_that_were_stopped_in_the_handshake_give_their_places_back(
+    server: ControlServer, paths: Paths, wait_until: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "CLIENT_PATIENCE_S", 0.2)
+    found = read_address(paths)
+    assert found is not None
+    silent = [Client(found.address, "AF_UNIX") for _ in range(MAX_CLIENTS)]
+
+    def answers() -> bool:
+        try:
+            return bool(call(paths, "ping", 2.0)["ok"])
+        except AgentFault:
+            return False
+
+    wait_until(answers, 5.0, "an answer beside them")
     for each in silent:
         each.close()
 
