@@ -175,7 +175,7 @@ class Loop:
 
     def _gate(self, intent: Intent) -> LlmGate | None:
         gate = self.permits.gate(intent)
-        self._needs_none = intent if gate is None else None
+        self._needs_none = intent if gate is None and self.permits.is_sure else None
         return gate
 
     def _is_llm_due(self, now_ms: int) -> bool:

@@ -40,6 +40,8 @@ class Permits:
         self._open_profile = open_profile
         self._on_release = on_release
         self._gates: dict[tuple[str, int], LlmGate] = {}
+        self.is_sure = False
+        """Whether the last answer of ``gate`` holds for as long as the intent does: the profile could be opened."""
 
     def gate(self, intent: Intent) -> LlmGate | None:
         """Return the gate of the active profile's resource, or ``None`` where it needs no permit."""
@@ -47,7 +49,9 @@ class Permits:
             profile = self._open_profile(intent, self._shared)
         except SapwoodError:
             # The row's own handler will meet this error, and settles it where an owner can see it.
+            self.is_sure = False
             return None
+        self.is_sure = True
         if profile.resource is None:
             return None
         key = (profile.resource, profile.permits)

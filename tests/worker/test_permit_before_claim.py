@@ -138,6 +138,26 @@ def test_a_profile_that_cannot_be_opened_leaves_the_error_to_the_row(make_bench:
     assert bench.row(call)["failure_reason"] == "profile_not_built"
 
 
+def test_a_profile_that_opens_later_takes_its_permit_from_then_on(make_bench: Make, paths: Paths) -> None:
+    from agent.errors import JobFailure
+
+    gate, seen, is_locked = LlmGate(paths.permits, "local"), [], [True]
+
+    def late(intent: Any, shared: Any) -> Any:
+        if is_locked[0]:
+            raise JobFailure.transient("keys_not_yet")
+        return kinds.open_profile(intent, shared)
+
+    bench = make_bench(replace(kinds.CALL, handle=instant(seen, gate)), open_profile=late)
+    bench.add(new_job("test_call", "x"))
+    bench.steps(1)
+    is_locked[0] = False
+    seen.clear()
+    bench.add(new_job("test_call", "y"))
+    bench.steps(1)
+    assert seen == [False, True], "no run without a permit because the profile could not be opened once"
+
+
 def test_the_supervisors_hooks_see_the_active_profiles_gate(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     from agent.config import Intent
 
