@@ -82,9 +82,10 @@ def _oldest_done(connection: Connection, cutoff: int, excess: int, block_start: 
 
 
 def settle_superseded(connection: Connection, now_ms: int) -> int:
-    """Cancel failed rows whose key has a newer row that is done; return how many. Reads first.
+    """Cancel failed rows whose key has a newer row that is done or failed; return how many. Reads first.
 
-    Their work was done after all (the file was mended, the input changed): they are nothing to look into any more.
+    Their work was done after all (the file was mended, the input changed), or a newer row says what is wrong now: they
+    are nothing to look into any more, and pruning takes them in the end.
     """
     ids = [
         row[0]
@@ -97,7 +98,7 @@ def settle_superseded(connection: Connection, now_ms: int) -> int:
                              FROM mem_tree_jobs AS newer
                             WHERE newer.dedupe_key = old.dedupe_key
                               AND newer.id > old.id
-                              AND newer.status = 'done')
+                              AND newer.status IN ('done', 'failed'))
              LIMIT ?
             """,
             (BATCH_ROWS,),

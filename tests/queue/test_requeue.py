@@ -158,3 +158,10 @@ def test_a_failure_that_a_newer_success_made_good_is_no_failure_any_more(queue: 
     queue.change(newer, status="done")
     assert settle_superseded(queue.connection, queue.now) == 1
     assert (queue.status(failed), queue.status(other)) == ("cancelled", "failed")
+
+
+def test_of_failures_with_one_key_only_the_newest_stays_a_failure(queue: Queue) -> None:
+    older, newest = (fail(queue, "k", JobFailure.budget_exhausted()) for _ in range(2))
+    assert settle_superseded(queue.connection, queue.now) == 1
+    assert (queue.status(older), queue.status(newest)) == ("cancelled", "failed")
+    assert settle_superseded(queue.connection, queue.now) == 0
