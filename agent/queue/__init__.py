@@ -9,7 +9,6 @@ from agent.queue.claim import (
     count_due,
     due,
     due_llm,
-    get_job,
     is_due,
     next_due_ms,
 )
@@ -39,6 +38,7 @@ from agent.queue.recovery import (
 )
 from agent.queue.registry import JobContext, JobSpec, Registry, SweepContext
 from agent.queue.requeue import requeue_failed, requeue_transient_failed, retry, self_heal
+from agent.queue.rows import get_job
 from agent.queue.run import LocalContext, drain_until_idle, handle_jobs, run_due, run_once
 from agent.queue.settle import (
     Settled,

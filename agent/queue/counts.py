@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.queue.claim import select_jobs
+from agent.queue.rows import select_jobs
 from agent.queue.types import Job
 from agent.states import JobStatus
 

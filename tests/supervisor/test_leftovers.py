@@ -8,10 +8,11 @@ from typing import cast
 from agent.clock import FakeClock
 from agent.db import Connection
 from agent.paths import Paths
-from agent.queue.claim import claim_next, get_job
+from agent.queue.claim import claim_next
 from agent.queue.enqueue import enqueue
 from agent.queue.handling import HandlingFile, handling_path
 from agent.queue.registry import JobContext, JobSpec, Registry
+from agent.queue.rows import get_job
 from agent.queue.types import NOTHING_TO_DO, Job, NewJob, Plan
 from agent.queue.wake import register_worker
 from agent.supervisor.ending import release_all
