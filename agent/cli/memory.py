@@ -30,6 +30,7 @@ def search(context: click.Context, /, query: tuple[str, ...], limit: int, **filt
     from agent.actions.home import open_home
     from agent.actions.memory import search as find
     from agent.cli.nodes import print_hits
+    from agent.states import Searched
 
     output = output_of(context)
     words = " ".join(query)
@@ -39,13 +40,19 @@ def search(context: click.Context, /, query: tuple[str, ...], limit: int, **filt
             output.document(found)
             return
         print_hits(output, home, found, words)
-        unsearched = found.searched != "full"
-        if unsearched:
-            output.note("searched in part: some of the memory is still growing" if found.hits else "not searched yet")
-            if home.notice:
-                output.note(home.notice)
-        elif not found.hits:
-            output.line("nothing found")
+        if found.searched == Searched.FULL:
+            if not found.hits:
+                output.line("nothing found")
+            if not home.intent.sources:
+                output.note("the memory is empty; name something to read with `sapwood add PATH`")
+            return
+        if found.searched == Searched.NOT_YET:
+            output.note("not searched yet")
+        else:
+            much = "searched in part" if found.hits else "nothing found so far"
+            output.note(f"{much}: some of the memory is still growing")
+        if home.notice:
+            output.note(home.notice)
 
 
 @click.command(

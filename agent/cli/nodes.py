@@ -130,13 +130,19 @@ def print_outlines(output: Output, found: Sequence[SourceOutline]) -> None:
     for number, source in enumerate(found):
         if number:
             output.line()
-        output.heading(
-            f"{source.source_id}  ({source.kind}: {source.items} items, {source.chunks} chunks, "
-            f"{source.summaries} summaries)"
+        counts = (
+            _counted(source.items, "item", "items"),
+            _counted(source.chunks, "chunk", "chunks"),
+            _counted(source.summaries, "summary", "summaries"),
         )
+        output.heading(f"{source.source_id}  ({source.kind}: {', '.join(counts)})")
         if not source.tops:
             output.line("nothing has grown yet", "dim", indent=2)
         _print_tree(output, source.tops, source.more, "")
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
 
 
 def _print_tree(output: Output, nodes: Sequence[Outline], more: int, stem: str) -> None:

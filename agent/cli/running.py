@@ -100,10 +100,12 @@ def status(context: click.Context) -> None:
         ("jobs", f"{queue.ready} ready, {queue.deferred} deferred, {queue.running} running, {queue.done} done"),
         ("", f"{queue.failed} failed ({queue.unrecoverable} beyond retrying), {queue.cancelled} cancelled"),
     ]
+    # While it runs the state says the next two.
     if found.paused_until_ms is not None and not found.running:
-        # While it runs the state says so.
         until = "`sapwood resume`" if found.paused_until_ms >= FOREVER_MS else iso(found.paused_until_ms)
         facts.append(("paused", f"until {until}"))
+    if found.config_problem is not None and not found.running:
+        facts.append(("settings", f"cannot be read, the last good copy is in use: {found.config_problem}"))
     if found.eta_seconds:
         facts.append(("left", f"about {span_words(found.eta_seconds)}"))
     output.facts(facts)

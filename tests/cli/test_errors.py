@@ -119,3 +119,29 @@ def test_a_pause_is_told_also_while_the_agent_does_not_run(
     assert "until `sapwood resume`" in sapwood("status").out
     sapwood("pause", "1h")
     assert "paused     until 20" in sapwood("status").out
+
+
+def test_a_search_says_whether_nothing_is_there_or_not_yet(
+    sapwood: Sapwood, paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAPWOOD_HOME", str(paths.config_dir.parent))
+    ran = sapwood("search", "words")
+    assert ran.out == "nothing found\n"
+    assert "sapwood add PATH" in ran.err
+    (paths.data_dir / "one.md").write_text("Some words.")
+    sapwood("add", str(paths.data_dir / "one.md"))
+    ran = sapwood("search", "words")
+    assert ran.out == ""
+    assert ran.err.startswith("not searched yet\n")
+
+
+def test_settings_that_cannot_be_read_are_told_by_status(
+    sapwood: Sapwood, paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAPWOOD_HOME", str(paths.config_dir.parent))
+    (paths.data_dir / "one.md").write_text("Some words.")
+    sapwood("add", str(paths.data_dir / "one.md"))
+    assert "last good copy" not in sapwood("status").out
+    with paths.config_file.open("a") as stream:
+        stream.write("[\n")
+    assert "last good copy" in sapwood("status").out
