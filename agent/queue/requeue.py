@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 HEAL_BASE_MS = 3_600_000
 HEAL_CAP_MS = 24 * 3_600_000
+HEAL_ROWS = 10_000  # a fifth of a second: the supervisor's stop must not wait for a long one
 _ROWS_PER_TRANSACTION = 100
 
 # A row that ended its worker stays one that is claimed alone.
@@ -76,9 +77,10 @@ def requeue_transient_failed(connection: Connection, now_ms: int) -> int:
 def self_heal(connection: Connection, now_ms: int) -> int:
     """Requeue transiently failed jobs whose rest is over, each time after a longer one; return how many.
 
-    For the tick: writes nothing where there is nothing to heal.
+    For the tick: writes nothing where there is nothing to heal, and takes ``HEAL_ROWS`` at most in one call, the newest
+    first; the next tick takes the rest.
     """
-    return _requeue(connection, _transient(connection, now_ms), now_ms, healed=True)
+    return _requeue(connection, _transient(connection, now_ms)[:HEAL_ROWS], now_ms, healed=True)
 
 
 def retry(connection: Connection, job_id: int, now_ms: int) -> bool:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+import agent.queue.requeue as requeue_module
 from agent.errors import JobFailure
 from agent.queue import (
     NewJob,
@@ -105,6 +106,13 @@ def test_self_heal_rests_longer_each_time(queue: Queue) -> None:
         for _ in range(queue.row(job_id)["max_attempts"]):
             settle(queue.connection, queue.take(), JobFailure.transient("timeout"), queue.now)
         assert queue.status(job_id) == "failed"
+
+
+def test_self_heal_is_bounded_and_goes_on_at_the_next_tick(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requeue_module, "HEAL_ROWS", 2)
+    for key in "abc":
+        fail(queue, key)
+    assert [self_heal(queue.connection, queue.now) for _ in range(3)] == [2, 1, 0]
 
 
 def test_a_requeued_crash_loop_is_still_claimed_alone(queue: Queue) -> None:
