@@ -101,6 +101,7 @@ class _Reader:
         self.path: str | None = None
         self.section = ""
         self.adornments: list[str] = []
+        self.never_closed: dict[str, int] = {}  # a fence's letter → from this length on nothing closes it any more
 
     def read(self) -> Outline:
         lines, total = self.lines, len(self.lines)
@@ -132,9 +133,12 @@ class _Reader:
         """Return the line after the heading or fence that begins (or ends) here, or 0 where there is none."""
         fence = _FENCE.match(line)
         if fence is not None and self.markup is not Markup.RST:
-            if begin >= 0:
-                self._close(begin, at)
-            return self._fence(at, fence[1])
+            end = self._fence_end(at, fence[1])
+            if end:
+                if begin >= 0:
+                    self._close(begin, at)
+                self._add(BlockKind.CODE, at, end)
+            return end
         heading = self._marked_heading(line)
         if heading is not None:
             if begin >= 0:
@@ -182,9 +186,10 @@ class _Reader:
             self.adornments.append(mark)
         return min(6, self.adornments.index(mark) + 1)
 
-    def _fence(self, at: int, mark: str) -> int:
+    def _fence_end(self, at: int, mark: str) -> int:
+        """Return the line after a fence that begins here, or 0 where it is a stray mark in a paragraph."""
         lines = self.lines
-        end = at + 1
+        end = len(lines) if len(mark) >= self.never_closed.get(mark[0], len(mark) + 1) else at + 1
         while end < len(lines):
             text = lines[end].strip()
             if text.startswith(mark) and not text.strip(mark[0]):
@@ -192,10 +197,10 @@ class _Reader:
                 break
             end += 1
         else:
+            self.never_closed[mark[0]] = min(len(mark), self.never_closed.get(mark[0], len(mark)))
             # Never closed: a stray mark must not swallow the rest of the document's structure.
             if len(lines) - at > 400:
                 return 0
-        self._add(BlockKind.CODE, at, end)
         return end
 
     def _close(self, begin: int, end: int) -> None:
@@ -209,7 +214,8 @@ class _Reader:
         self.blocks.append(Block(kind, begin + 1, end, level, self.path, self.section))
 
     def _heading(self, begin: int, end: int, level: int, text: str) -> None:
-        text = _ROLE.sub(r"\1", text)
+        # A line without an end is no title, and looking for markup in it takes the square of its length.
+        text = _ROLE.sub(r"\1", text[: 4 * MAX_HEADING])
         plain = _MARKUP.sub(lambda match: match[1] or "", text).strip() or text
         plain = plain.replace(HEADING_SEPARATOR, " ")[:MAX_HEADING]
         while self.stack and self.stack[-1][0] >= level:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from agent.ids import chunk_id, content_hash
+from agent.ingest.markdown import read_outline
 from agent.ingest.order import item_sort_key
 from tests.ingest.conftest import Memory, paragraphs
 
@@ -198,3 +200,29 @@ def test_texts_in_other_encodings_are_read(memory: Memory, encoding: str, text: 
     memory.add("notes", "folder", memory.folder)
     memory.sync()
     assert [chunk["text"] for chunk in memory.chunks()] == [text]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [["# " + "[" * 200_000], ["# " + "[](" * 100_000], ["```py", "x"] * 20_000],
+    ids=["brackets", "links", "fences"],
+)
+def test_hostile_markup_costs_its_length(lines: list[str]) -> None:
+    begun = time.process_time()
+    outline = read_outline(lines)
+    assert time.process_time() - begun < 5
+    held = [line for block in outline.blocks for line in range(block.line, block.end_line + 1)]
+    assert held == list(range(1, len(lines) + 1))
+
+
+def test_a_fence_is_closed_by_the_next_line_of_its_marks_however_many_were_not() -> None:
+    stray = ["~~~~ never closed", *["words", ""] * 300]
+    outline = read_outline([*stray, "~~~", "# no heading", "~~~", "# A heading"])
+    assert [(block.line, block.end_line) for block in outline.blocks[-2:]] == [(602, 604), (605, 605)]
+
+
+def test_a_stray_fence_in_a_paragraph_repeats_no_line(memory: Memory) -> None:
+    memory.write("a.md", "A paragraph.\n```py never closed\n" + "words\n\n" * 300)
+    memory.add("notes", "folder", memory.folder)
+    memory.sync()
+    assert "".join(chunk["text"] for chunk in memory.chunks()).count("A paragraph.") == 1
