@@ -81,7 +81,7 @@ class SweepIntent:
     """The bounds of the sweeps that find work again from domain state."""
 
     batch: Count = 500
-    interval_s: Seconds = 15.0
+    interval_s: Seconds = 10.0
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from agent.errors import JobFailure, LeaseLost
 from agent.queue.claim import Claim, claim_jobs_tx
 from agent.queue.enqueue import enqueue_many_tx
 from agent.queue.redaction import describe_error, redact_error
-from agent.queue.types import Defer, Job, NewJob, Plan, StalePlan, backoff_ms
+from agent.queue.types import STALE_PAUSE_MS, Defer, Job, NewJob, Plan, StalePlan, backoff_ms
 from agent.queue.wake import send_wake, wake_ports
 from agent.states import FailureClass, JobStatus
 
@@ -99,7 +99,7 @@ class Settled(StrEnum):
     DEFERRED = "deferred"
     RETRY = "retry"  # failed, ready again after its backoff
     FAILED = "failed"  # terminal
-    STALE = "stale"  # nothing applied, ready again at once, no attempt burnt
+    STALE = "stale"  # nothing applied, ready again in a moment, no attempt burnt
     LOST = "lost"  # the lease was somebody else's by then: nothing applied
 
 
@@ -195,7 +195,8 @@ def _settle_error_tx(connection: Connection, job: Job, error: Exception, now_ms:
     if isinstance(error, LeaseLost):
         return Settled.LOST, 0
     if isinstance(error, StalePlan):
-        if connection.run(_READY_AGAIN, (1, False, now_ms, None, None, None, None, job.id, job.lease_token)):
+        soon = now_ms + STALE_PAUSE_MS
+        if connection.run(_READY_AGAIN, (1, False, soon, None, None, None, None, job.id, job.lease_token)):
             return Settled.STALE, 0
         return _repeated(connection, job, error, now_ms), 0
     message, typed = describe_error(error)

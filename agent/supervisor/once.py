@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from agent.queue.counts import count_jobs
+from agent.queue.claim import next_due_ms
+from agent.queue.counts import count_jobs, count_running
 from agent.queue.enqueue import enqueue_many_tx
 from agent.queue.wake import wake_workers
 from agent.supervisor.result import Ended, FinishedHook, IdleHook, SupervisorArgs, SupervisorResult, failed, unfinished
@@ -127,6 +128,10 @@ class OnceRun:
 
     def _search(self, connection: Connection, quiet: Quiet, wall_ms: int) -> SupervisorResult | None:
         """Look for work that no row asks for: by the sweeps, then in open tails; return the end where there is none."""
+        # The look that was judged may be older than the tick of this very turn, which asks for every source at a start.
+        quiet = Quiet(count_running(connection), next_due_ms(connection, self._registry), quiet.paused_until_ms)
+        if self._guard.judge(quiet, wall_ms, anyone_busy=False) is not Step.SEARCH:
+            return None
         if self._housekeeping.sweep_now(connection, self._watcher.current, wall_ms):
             return None
         jobs = list(self._idle_hook(connection, wall_ms)) if self._idle_hook is not None else []

@@ -101,6 +101,8 @@ class Housekeeping:
         return found
 
     def _sweep_if_changed(self, connection: Connection, intent: Intent, now_ms: int) -> int:
+        if self._swept_ms is not None and 0 <= now_ms - self._swept_ms < intent.sweep.interval_s * 1000:
+            return 0
         # Between two ticks in which nobody wrote, domain state holds nothing new to find.
         is_same = self._version is not None and connection.value("PRAGMA data_version") == self._version
         is_fresh = self._swept_ms is not None and 0 <= now_ms - self._swept_ms < SWEEP_AT_LEAST_EVERY_MS

@@ -8,22 +8,18 @@ of the job that met them: the loop waits by their class (worker seed: tiers of b
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
-import msgspec
-
 from agent.db import faults
-from agent.errors import JobFailure, LeaseLost, SapwoodError
+from agent.errors import JobFailure, LeaseLost
 from agent.logs import job_scope
 from agent.queue.claim import Claim, claim_jobs, due_llm, next_due_ms
 from agent.queue.recovery import release_running_locks
 from agent.queue.settle import Result, Settled, settle_and_claim
-from agent.queue.types import StalePlan
 from agent.queue.worker_args import EXIT_CORRUPT, EXIT_LEASE, EXIT_RECYCLE
+from agent.worker.border import at_the_border, where
 from agent.worker.permits import NO_PERMIT, AnyPermit, Permits
 
 if TYPE_CHECKING:
@@ -36,6 +32,7 @@ if TYPE_CHECKING:
     from agent.worker.context import StopFlag, WorkerContext
 
 JITTER = 0.5
+MEMORY_LOOK_S = 10.0
 _log = logging.getLogger("sapwood.worker")
 
 
@@ -96,10 +93,12 @@ class Loop:
     _needs_none: Intent | None = None  # the intent whose profile was seen to need no permit
     _may_hold_unseen: bool = False  # a lease may have been taken by a commit that reported an error
     _has_worked: bool = False
+    _memory_seen_s: float = field(init=False)
     _claims: dict[tuple[bool, bool], tuple[Intent, Claim]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._has_llm_bound = any(spec.llm_bound for spec in self.context.registry)
+        self._memory_seen_s = self.context.clock.monotonic()
 
     @property
     def _connection(self) -> Connection:
@@ -142,6 +141,7 @@ class Loop:
         results = self._handle(jobs, permit)
         if results is not None:
             self._settle(results)
+        self._recycle_in_the_middle()
 
     # -- claim
 
@@ -239,7 +239,7 @@ class Loop:
                 # A typed failure (no key, no credit) is everybody's, and is not asked for again row by row.
                 return [(job, error) for job in jobs]
             # Each row's own run meets the error again and settles it where it belongs.
-            _log.warning("a batch of %s failed: %s; row by row now", spec.kind, _where(error))
+            _log.warning("a batch of %s failed: %s; row by row now", spec.kind, where(error))
             return None
 
     def _run_one(self, spec: JobSpec, job: Job) -> Result:
@@ -301,10 +301,22 @@ class Loop:
 
     # -- neither
 
+    def _recycle_in_the_middle(self) -> None:
+        # One that is never idle must not grow on to the limit at which it is killed and a row is blamed for it.
+        now_s = self.context.clock.monotonic()
+        if now_s - self._memory_seen_s >= MEMORY_LOOK_S:
+            self._memory_seen_s = now_s
+            self._recycle_if_grown()
+
+    def _recycle_if_grown(self) -> bool:
+        if self.rss_bytes() <= self.context.intent.limits.recycle_rss_bytes:
+            return False
+        _log.info("this worker has grown and asks for a fresh one in its place")
+        self._stop.set(EXIT_RECYCLE)
+        return True
+
     def _idle(self) -> None:
-        if self._has_worked and self.rss_bytes() > self.context.intent.limits.recycle_rss_bytes:
-            _log.info("this worker has grown and asks for a fresh one in its place")
-            self._stop.set(EXIT_RECYCLE)
+        if self._has_worked and self._recycle_if_grown():
             return
         self.waiter.wait(self._idle_s())
         self.capacity.look_again()
@@ -346,36 +358,9 @@ class Loop:
             release_running_locks(self._connection, [self.worker_id], self.context.clock.now_ms())
         except Exception as error:
             # The next claim tries again; after the end of this process the supervisor does.
-            _log.info("leases could not be released now: %s", _where(error))
+            _log.info("leases could not be released now: %s", where(error))
             return False
         return True
-
-
-def at_the_border(error: Exception, kind: str) -> Exception:
-    """Return a handler's error as the queue settles it: a foreign one becomes a ``JobFailure`` that it caused.
-
-    Faults of the database stay what they are: they are not the job's.
-    """
-    if isinstance(error, JobFailure | StalePlan) or faults.is_database_fault(error):
-        return error
-    if isinstance(error, msgspec.ValidationError):
-        failure = JobFailure.unrecoverable("unreadable_payload", f"the payload of this {kind} cannot be read")
-    elif isinstance(error, MemoryError):
-        failure = JobFailure.transient("out_of_memory", f"{kind} ran out of memory")
-    elif isinstance(error, SapwoodError):
-        failure = JobFailure.transient("fault", error.title, error.detail, error.hint)
-    else:
-        _log.error("unexpected error: %s", _where(error))
-        failure = JobFailure.transient("unexpected", f"unexpected error in {kind}")
-    failure.__cause__ = error
-    return failure
-
-
-def _where(error: BaseException) -> str:
-    # Names and places only: the message of a foreign exception may quote what the owner wrote.
-    frames = traceback.extract_tb(error.__traceback__)[-4:]
-    places = " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(frames))
-    return f"{type(error).__name__} at {places}" if places else type(error).__name__
 
 
 def _is_refusal(result: Result) -> TypeGuard[Exception]:

@@ -87,9 +87,15 @@ def test_run_once_grows_everything_and_ends(start: Start, sapwood: Sapwood, samp
 
     # Nothing changed: a second run makes nothing anew.
     before = {tree["id"]: tree["summary_ids"] for tree in sapwood("tree", "--json").document["trees"]}
-    sapwood("sync")
     assert finish(start("run", "--once", "--headless", "--json")).document["ended"] == "finished"
     assert {tree["id"]: tree["summary_ids"] for tree in sapwood("tree", "--json").document["trees"]} == before
+    assert not sapwood("jobs", "--status", "ready", "--json").document["jobs"], "it ended with work left"
+
+    # Something new: every run looks at all sources first, and reads what it finds.
+    new = samples / "notes" / "found-later.md"
+    new.write_text("# Found later\n\nThe zeppelin mooring is booked for the ninth of October.\n")
+    assert finish(start("run", "--once", "--headless", "--json")).document["ended"] == "finished"
+    assert "zeppelin" in sapwood("search", "zeppelin mooring", "--json").document["hits"][0]["text"]
 
 
 def test_agent_runs_is_asked_and_stops(

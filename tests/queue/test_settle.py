@@ -29,7 +29,7 @@ from agent.queue import (
     settle_and_claim,
     settle_many,
 )
-from agent.queue.types import backoff_ms
+from agent.queue.types import STALE_PAUSE_MS, backoff_ms
 from agent.states import JobStatus
 from tests.queue.conftest import ME, OTHER, Queue
 
@@ -216,7 +216,8 @@ def test_a_plan_that_is_stale_applies_nothing_and_burns_nothing(queue: Queue) ->
     plan = Plan(writes=writes, follow_ups=[NewJob.seal("t", 1)])
     assert settle(queue.connection, queue.take(), plan, queue.now) is Settled.STALE
     row = queue.row(job_id)
-    assert (row["status"], row["attempts"], row["available_at_ms"]) == ("ready", 0, queue.now)
+    # In a moment, not at once: one that is stale each time would spin.
+    assert (row["status"], row["attempts"], row["available_at_ms"]) == ("ready", 0, queue.now + STALE_PAUSE_MS)
     assert row["failure_class"] is None
     assert written(queue.connection) == set()
     assert queue.statuses() == ["ready"]

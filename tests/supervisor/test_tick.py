@@ -130,6 +130,7 @@ def test_sweeps_run_again_only_after_somebody_wrote(
 
     other = connect(paths.database)
     enqueue(other, NewJob("t_swept", "{}", "elsewhere"), clock.now_ms())
+    clock.advance(INTENT.sweep.interval_s)
     housekeeping.tick(connection, INTENT, clock.now_ms())
     assert sweeps.asked == 2
     other.close()
@@ -146,6 +147,9 @@ def test_what_a_sweep_finds_is_enqueued_until_it_finds_nothing(
     sweeps.missing = [NewJob("t_swept", "{}", "lost")]
     assert housekeeping.tick(connection, INTENT, clock.now_ms()).swept == 1
     assert "t_swept" in _kinds(connection)
+    assert housekeeping.tick(connection, INTENT, clock.now_ms()).swept == 0
+    assert sweeps.asked == 1, "sweeps are bounded in time: sweep.interval_s"
+    clock.advance(INTENT.sweep.interval_s)
     assert housekeeping.tick(connection, INTENT, clock.now_ms()).swept == 0
     assert sweeps.asked == 2, "what was just found may not have been all"
 

@@ -11,9 +11,10 @@ from agent.config import Intent, LimitsIntent
 from agent.db.state import set_state
 from agent.paths import Paths
 from agent.queue.handling import handling_path, read_handling
-from agent.queue.types import Plan
+from agent.queue.types import STALE_PAUSE_MS, Plan
 from agent.queue.worker_args import EXIT_RECYCLE
 from agent.worker.capacity import LOOK_EVERY_S, PAUSE_KEY
+from agent.worker.loop import MEMORY_LOOK_S
 from tests.worker import kinds
 from tests.worker.conftest import WORKER_ID, Bench
 from tests.worker.kinds import new_job
@@ -239,3 +240,22 @@ def test_a_grown_worker_asks_for_a_fresh_one_when_idle_and_not_before(make_bench
     bench.steps(2)
     assert not bench.stop.is_set()
     assert bench.loop.run() == EXIT_RECYCLE
+
+
+def test_a_grown_worker_that_is_never_idle_is_replaced_before_it_is_killed_for_it(make_bench: Make) -> None:
+    bench = make_bench()
+    bench.rss[0] = Intent().limits.recycle_rss_bytes + 1
+    ids = [bench.add(new_job("test_note", str(number))) for number in range(3)]
+    bench.steps(1)
+    assert not bench.stop.is_set()
+    bench.clock.advance(MEMORY_LOOK_S)
+    assert bench.loop.run() == EXIT_RECYCLE
+    assert [bench.row(job_id)["status"] for job_id in ids] == ["done", "done", "ready"]
+    assert [bench.row(job_id)["attempts"] for job_id in ids][2] == 0
+
+
+def test_a_plan_that_is_stale_each_time_does_not_spin(make_bench: Make) -> None:
+    bench = make_bench()
+    bench.add(new_job("test_note", "x", "stale", 1000))
+    bench.steps(2)
+    assert bench.waiter.waits == [STALE_PAUSE_MS / 1000]
