@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.errors import SapwoodError
@@ -14,34 +15,52 @@ if TYPE_CHECKING:
 
 # Three seeks into the index on embedded_signature each: none, an older signature, a newer one. −1 needs no vector.
 _CHUNKS = (
-    "SELECT seq, text FROM mem_tree_chunks WHERE embedded_signature IS NULL AND lifecycle <> 'dropped' LIMIT ?2",
     """
-    SELECT seq, text FROM mem_tree_chunks
+    SELECT seq, text, title, heading_path FROM mem_tree_chunks
+     WHERE embedded_signature IS NULL AND lifecycle <> 'dropped'
+     LIMIT ?2
+    """,
+    """
+    SELECT seq, text, title, heading_path FROM mem_tree_chunks
      WHERE embedded_signature > -1 AND embedded_signature < ?1 AND lifecycle <> 'dropped'
      LIMIT ?2
     """,
-    "SELECT seq, text FROM mem_tree_chunks WHERE embedded_signature > ?1 AND lifecycle <> 'dropped' LIMIT ?2",
+    """
+    SELECT seq, text, title, heading_path FROM mem_tree_chunks
+     WHERE embedded_signature > ?1 AND lifecycle <> 'dropped'
+     LIMIT ?2
+    """,
 )
 _SUMMARIES = (
-    "SELECT -seq, text FROM mem_tree_summaries WHERE embedded_signature IS NULL LIMIT ?2",
+    "SELECT -seq, text, title, NULL FROM mem_tree_summaries WHERE embedded_signature IS NULL LIMIT ?2",
     """
-    SELECT -seq, text FROM mem_tree_summaries
+    SELECT -seq, text, title, NULL FROM mem_tree_summaries
      WHERE embedded_signature > -1 AND embedded_signature < ?1
      LIMIT ?2
     """,
-    "SELECT -seq, text FROM mem_tree_summaries WHERE embedded_signature > ?1 LIMIT ?2",
+    "SELECT -seq, text, title, NULL FROM mem_tree_summaries WHERE embedded_signature > ?1 LIMIT ?2",
 )
 
 
-def nodes_without_vector(connection: Connection, signature: str, limit: int) -> list[tuple[int, str]]:
-    """Return up to ``limit`` nodes (chunk seq, or minus summary seq) with their text. Reads only what lacks one."""
+@dataclass(frozen=True)
+class Unembedded:
+    """A node (chunk seq, or minus summary seq) that lacks a vector, with what its vectors are made of."""
+
+    node: int
+    text: str
+    title: str | None
+    heading_path: str | None
+
+
+def nodes_without_vector(connection: Connection, signature: str, limit: int) -> list[Unembedded]:
+    """Return up to ``limit`` nodes that lack a vector at a signature. Reads only those."""
     stored = connection.value("SELECT signature_id FROM mem_tree_signatures WHERE signature = ?", (signature,))
     # A signature that was never stored is nobody's: every vector there is belongs to another one.
     signature_id = -1 if stored is None else stored
-    found: list[tuple[int, str]] = []
+    found: list[Unembedded] = []
     for statement in (*_CHUNKS, *_SUMMARIES):
         if len(found) < limit:
-            found += connection.all(statement, (signature_id, limit - len(found)))
+            found += [Unembedded(*row) for row in connection.all(statement, (signature_id, limit - len(found)))]
     return found
 
 

@@ -13,7 +13,7 @@ def test_builtin_is_the_profile_of_an_empty_intent_and_needs_no_permit() -> None
     profile = open_profile(Intent(), {})
     assert profile.name == "builtin"
     assert profile.resource is None
-    assert profile.embedder.signature == "builtin:static256-i4@256"
+    assert profile.embedder.signature == "builtin:static256-i4-2@256"
     assert profile.summariser.signature == "builtin:extractive-2"
     assert profile.extractor.signature == "builtin:rules-1"
 

@@ -22,7 +22,7 @@ from agent.states import JobStatus, Lifecycle
 from agent.worker.handlers import reembed_backfill
 from agent.worker.handlers.reembed_backfill import NODES_A_RUN, SPEC
 from agent.worker.profile import OPENER_KEY
-from agent.worker.reembed_sweep import nodes_without_vector, sweep_reembed
+from agent.worker.reembed_sweep import Unembedded, nodes_without_vector, sweep_reembed
 from tests.worker.memory import add_chunk, add_item, add_summary
 
 
@@ -109,8 +109,27 @@ def test_chunks_and_summaries_get_their_windows_as_signed_bytes(context: LocalCo
         seq = add_summary(connection, "abcd")
     plan = run(context)
     assert plan.outcome is DONE
-    assert vectors(connection) == {1: b"\x03\xff\x02\xff", -seq: b"\x04\xff"}
+    named = len("notemd")
+    assert vectors(connection) == {1: bytes([3 + named, 255, 2 + named, 255]), -seq: b"\x04\xff"}
     assert nodes_without_vector(connection, "test:letters@2", 9) == []
+
+
+def test_each_window_is_embedded_under_its_title_and_headings(context: LocalContext) -> None:
+    connection = context.connection
+    with connection.write():
+        item = add_item(connection)
+        add_chunk(connection, item, "abc\n\nde", lifecycle=Lifecycle.SEALED)
+        connection.run("UPDATE mem_tree_chunks SET title = 'Title', heading_path = 'Part'")
+        seq = add_summary(connection, "abcd")
+        connection.run("UPDATE mem_tree_summaries SET title = 'Title' WHERE seq = ?", (seq,))
+    run(context)
+    assert vectors(connection)[1] == bytes([9 + 3, 255, 9 + 2, 255])
+    assert vectors(connection)[-seq] == bytes([5 + 4, 255])
+
+
+def test_a_title_without_end_does_not_drown_what_stands_under_it() -> None:
+    (window,) = reembed_backfill._windows(LetterEmbedder(), Unembedded(1, "text", "x" * 999, "Part"))
+    assert window == "x" * reembed_backfill.MOST_HEAD + ". text"
 
 
 def test_a_batch_that_wrote_rows_with_more_remaining_comes_back_in_750_ms(context: LocalContext) -> None:
@@ -142,6 +161,7 @@ def test_a_node_without_anything_to_sum_counts_as_covered_and_has_no_vector(cont
         item = add_item(connection)
         add_chunk(connection, item, "12345", lifecycle=Lifecycle.ADMITTED)
         add_chunk(connection, item, "12 34\n\nab", lifecycle=Lifecycle.ADMITTED, order=1)
+        connection.run("UPDATE mem_tree_chunks SET title = NULL")
     run(context)
     assert vectors(connection) == {2: b"\x02\xff"}
     assert connection.all("SELECT embedded_signature FROM mem_tree_chunks") == [(1,), (1,)]
@@ -173,7 +193,7 @@ def test_what_vanished_or_changed_between_reading_and_settling_gets_no_vector(co
         connection.run("UPDATE mem_tree_summaries SET text = 'otherwise' WHERE seq = ?", (seq,))
     apply(context, plan)
     assert list(vectors(connection)) == [4]
-    assert [text for _, text in nodes_without_vector(connection, "test:letters@2", 9)] == ["otherwise", "otherwise"]
+    assert [each.text for each in nodes_without_vector(connection, "test:letters@2", 9)] == ["otherwise", "otherwise"]
 
 
 def test_another_model_embeds_everything_anew_and_an_old_chain_ends(
@@ -204,7 +224,7 @@ def test_twice_at_once_is_the_same_as_once(context: LocalContext) -> None:
 def test_the_sweep_finds_the_work_again_and_nothing_on_a_covered_memory(connection: Connection) -> None:
     fill(connection, 2)
     sweep = SweepContext(connection, Intent(), 0, 10)
-    signature = "builtin:static256-i4@256"
+    signature = "builtin:static256-i4-2@256"
     assert [each.dedupe_key for each in sweep_reembed(sweep)] == [f"reembed_backfill:{signature}"]
     with connection.write():
         connection.run("INSERT INTO mem_tree_signatures (signature) VALUES (?)", (signature,))

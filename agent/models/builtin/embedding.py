@@ -30,7 +30,8 @@ _FIXED_POINT = 1 << 16  # float16 scales as integers; exact but for the rows tha
 class BuiltinEmbedder:
     """Static word-piece vectors, 256 dimensions, English. Loads numpy and the table when first used, not before."""
 
-    signature = f"builtin:static256-i4@{DIMENSIONS}"
+    # 2: windows are embedded under their title and headings; vectors made without them are not mixed in.
+    signature = f"builtin:static256-i4-2@{DIMENSIONS}"
     dimensions = DIMENSIONS
 
     def __init__(self, table: Path = TABLE, vocabulary: Path = VOCABULARY) -> None:
