@@ -159,7 +159,7 @@ def sources(home: Home) -> SourceList:
 
 
 def _row(home: Home, source: SourceIntent) -> SourceRow:
-    from agent.ingest.sync import list_unreadable
+    from agent.ingest.unread import list_parked, list_unreadable
 
     connection = home.connection
     states = {
@@ -180,6 +180,7 @@ def _row(home: Home, source: SourceIntent) -> SourceRow:
     looked = connection.one(
         "SELECT last_sync_ms, last_error FROM mem_tree_sources WHERE source_id = ?", (source.id,)
     ) or (None, None)
+    parked = len(list_parked(connection, source.id))
     return SourceRow(
         id=source.id,
         kind=source.kind,
@@ -189,7 +190,7 @@ def _row(home: Home, source: SourceIntent) -> SourceRow:
         exclude=source.exclude,
         items=sum(count for state, count in states.items() if state != ItemState.GONE),
         chunks=int(chunks),
-        waiting=states.get(ItemState.FOUND, 0) + states.get(ItemState.QUEUED, 0),
+        waiting=states.get(ItemState.FOUND, 0) + states.get(ItemState.QUEUED, 0) - parked,
         unreadable=tuple(Unreadable(each.path, each.reason) for each in list_unreadable(connection, source.id)),
         last_sync_ms=looked[0],
         error=looked[1],

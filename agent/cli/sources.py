@@ -91,12 +91,12 @@ def sources(context: click.Context) -> None:
         output.line("no sources yet; name one with `sapwood add PATH`")
         return
     output.table(
-        ("source", "kind", "items", "chunks", "unread", "last look"),
+        ("source", "kind", "items", "chunks", "unreadable", "last look"),
         [
             (row.id, row.kind, row.items, row.chunks, len(row.unreadable), iso(row.last_sync_ms) or "not yet")
             for row in found.sources
         ],
-        numbers=("items", "chunks", "unread"),
+        numbers=("items", "chunks", "unreadable"),
     )
     for row in found.sources:
         if row.error:

@@ -20,7 +20,7 @@ from agent.ingest.readers.mbox import is_mailbox
 from agent.ingest.readers.protocol import FileSeen, Found, Hidden, SourceMissing
 from agent.ingest.readers.registry import reader_for
 from agent.ingest.readers.walk import walk
-from agent.ingest.sync import NotRead
+from agent.ingest.unread import NotRead
 
 _PEEK = 8 * 1024
 _ENOUGH = 200  # files looked into before the kind is decided

@@ -376,25 +376,3 @@ def _save_cursor(connection: Connection, source_id: str, cursor: Resume | None) 
     value = None if cursor is None else json.dumps([cursor.path, cursor.offset])
     if value is not None or get_state(connection, f"sync_cursor:{source_id}") is not None:
         set_state(connection, f"sync_cursor:{source_id}", value)
-
-
-@dataclass(frozen=True, slots=True)
-class NotRead:
-    """A file or an item that could not be read, and why."""
-
-    path: str
-    reason: str
-
-
-def list_unreadable(connection: Connection, source_id: str) -> list[NotRead]:
-    """Return what of a source could not be read, files and items alike, each once, by path."""
-    rows = connection.all(
-        """
-        SELECT path, reason FROM mem_tree_files WHERE source_id = ? AND state = 'unreadable'
-        UNION
-        SELECT item_key, reason FROM mem_tree_items WHERE source_id = ? AND state = 'unreadable'
-         ORDER BY 1
-        """,
-        (source_id, source_id),
-    )
-    return [NotRead(path, reason or "") for path, reason in rows]

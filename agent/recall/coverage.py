@@ -20,7 +20,8 @@ SELECT EXISTS (
 )
 """
 
-# Sources are few and items many: the sources are hopped over in the index of items by state, each asked by itself.
+# Sources are few and items many: the sources are hopped over in the index of items by state, each asked by itself. An
+# item whose job is parked is listed as unreadable and not waited for; one that the queue lost is.
 _ITEM_WAITING = """
 WITH RECURSIVE
   hop (source_id) AS (
@@ -35,8 +36,19 @@ SELECT EXISTS (
     FROM hop
    WHERE hop.source_id IS NOT NULL
      AND (?1 IS NULL OR hop.source_id = ?1)
-     AND EXISTS (
-       SELECT 1 FROM mem_tree_items AS i WHERE i.source_id = hop.source_id AND i.state IN ('found', 'queued')
+     AND (
+       EXISTS (SELECT 1 FROM mem_tree_items AS i WHERE i.source_id = hop.source_id AND i.state = 'found')
+       OR EXISTS (
+         SELECT 1
+           FROM mem_tree_items AS i
+          WHERE i.source_id = hop.source_id
+            AND i.state = 'queued'
+            AND coalesce((SELECT j.status
+                            FROM mem_tree_jobs AS j
+                           WHERE j.dedupe_key = 'ingest:' || i.source_id || ':' || i.item_key
+                           ORDER BY j.id DESC
+                           LIMIT 1), 'lost') NOT IN ('failed', 'cancelled')
+       )
      )
 )
 """

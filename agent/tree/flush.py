@@ -182,7 +182,8 @@ def unfinished(connection: Connection, limit: int = NAMES_AT_MOST) -> list[str]:
     """Return the ids of trees that are not what they will be, at most ``limit``; an empty list: all are finished.
 
     Not finished are trees with nodes in a buffer, stale summaries or leaves without a root, those with a chunk that is
-    pending or not placed yet, and documents whose current version does not stand in their source's tree.
+    pending or not placed yet, and documents whose current version does not stand in their source's tree. What is
+    parked holds nothing open: the queue names it as failed.
     """
     names: dict[str, None] = {}
     for seq in trees_that_wait(connection):
@@ -195,7 +196,13 @@ def unfinished(connection: Connection, limit: int = NAMES_AT_MOST) -> list[str]:
         """
         SELECT source_id, item_key
           FROM mem_tree_items INDEXED BY mem_tree_items_ungrown
-         WHERE source_kind = 'document' AND held_hash IS NOT grown_hash
+         WHERE source_kind = 'document'
+           AND held_hash IS NOT grown_hash
+           AND coalesce((SELECT j.status
+                           FROM mem_tree_jobs AS j
+                          WHERE j.dedupe_key = 'seal_doc:' || source_id || '/' || item_key || '@' || version_ms
+                          ORDER BY j.id DESC
+                          LIMIT 1), 'lost') NOT IN ('failed', 'cancelled')
          LIMIT ?
         """,
         (limit,),
@@ -206,7 +213,15 @@ def unfinished(connection: Connection, limit: int = NAMES_AT_MOST) -> list[str]:
         SELECT DISTINCT t.tree_id
           FROM mem_tree_summaries AS s INDEXED BY mem_tree_summaries_stale
          CROSS JOIN mem_tree_trees AS t ON t.tree_seq = s.tree_seq
-         WHERE s.stale = 1 AND t.kind = 'document'
+         WHERE s.stale = 1
+           AND t.kind = 'document'
+           AND coalesce((SELECT j.status
+                           FROM mem_tree_items AS i
+                          CROSS JOIN mem_tree_jobs AS j
+                             ON j.dedupe_key = 'seal_doc:' || i.source_id || '/' || i.item_key || '@' || i.version_ms
+                          WHERE i.source_id = t.source_id AND i.item_key = t.item_key
+                          ORDER BY j.id DESC
+                          LIMIT 1), 'lost') NOT IN ('failed', 'cancelled')
          LIMIT ?
         """,
         (limit,),
@@ -219,7 +234,20 @@ _NEXT_PENDING = """
 SELECT min(source_id) FROM mem_tree_chunks WHERE lifecycle = 'pending_extraction' AND source_id > ?
 """
 
-_NEXT_ADMITTED = "SELECT min(source_id) FROM mem_tree_chunks WHERE lifecycle = 'admitted' AND source_id > ?"
+_NEXT_ADMITTED = """
+SELECT min(c.source_id)
+  FROM mem_tree_chunks AS c
+ WHERE c.lifecycle = 'admitted'
+   AND c.source_id > ?
+   AND (c.source_kind <> 'document'
+        OR coalesce((SELECT j.status
+                       FROM mem_tree_items AS i
+                      CROSS JOIN mem_tree_jobs AS j
+                         ON j.dedupe_key = 'seal_doc:' || i.source_id || '/' || i.item_key || '@' || i.version_ms
+                      WHERE i.item_seq = c.item_seq
+                      ORDER BY j.id DESC
+                      LIMIT 1), 'lost') NOT IN ('failed', 'cancelled'))
+"""
 
 
 def _sources_with(connection: Connection, next_source: str) -> list[str]:

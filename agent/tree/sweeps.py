@@ -74,7 +74,12 @@ def sweep_seal_document(context: SweepContext) -> Iterator[NewJob]:
           FROM mem_tree_items AS i INDEXED BY mem_tree_items_ungrown
          WHERE i.source_kind = 'document'
            AND i.held_hash IS NOT i.grown_hash
-           AND i.state <> 'queued'
+           AND (i.state <> 'queued'
+                OR (SELECT j.status
+                      FROM mem_tree_jobs AS j
+                     WHERE j.dedupe_key = 'ingest:' || i.source_id || ':' || i.item_key
+                     ORDER BY j.id DESC
+                     LIMIT 1) IN ('failed', 'cancelled'))
            AND NOT EXISTS (
              SELECT 1
                FROM mem_tree_trees AS t

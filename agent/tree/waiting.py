@@ -65,6 +65,10 @@ def _chunk_pending(
 
 
 def _item_queued(connection: Connection, source_id: str, low_key: bytes, high_key: bytes, skip_low: bool) -> bool:
+    """Return whether an item in the range is on its way.
+
+    One whose job is parked is not: nobody may ever retry it. One that the queue lost is: a sweep asks for it again.
+    """
     found = connection.one(
         """
         SELECT 1
@@ -74,6 +78,11 @@ def _item_queued(connection: Connection, source_id: str, low_key: bytes, high_ke
            AND sort_key >= ?3
            AND sort_key <= ?4
            AND (NOT ?5 OR sort_key > ?3)
+           AND coalesce((SELECT j.status
+                           FROM mem_tree_jobs AS j
+                          WHERE j.dedupe_key = 'ingest:' || source_id || ':' || item_key
+                          ORDER BY j.id DESC
+                          LIMIT 1), 'lost') NOT IN ('failed', 'cancelled')
          LIMIT 1
         """,
         (source_id, ItemState.QUEUED, low_key, high_key, int(skip_low)),
@@ -82,7 +91,10 @@ def _item_queued(connection: Connection, source_id: str, low_key: bytes, high_ke
 
 
 def _document_open(connection: Connection, tree: Tree, low_key: bytes, high_key: bytes, skip_low: bool) -> bool:
-    """Return whether a document in the range has a version whose root does not stand in the source's tree yet."""
+    """Return whether a document in the range has a version whose root does not stand in the source's tree yet.
+
+    One whose seal is parked keeps the place that its former version has, or none, until it is retried.
+    """
     found = connection.one(
         """
         SELECT 1
@@ -93,6 +105,11 @@ def _document_open(connection: Connection, tree: Tree, low_key: bytes, high_key:
            AND sort_key >= ?2
            AND sort_key <= ?3
            AND (NOT ?4 OR sort_key > ?2)
+           AND coalesce((SELECT j.status
+                           FROM mem_tree_jobs AS j
+                          WHERE j.dedupe_key = 'seal_doc:' || source_id || '/' || item_key || '@' || version_ms
+                          ORDER BY j.id DESC
+                          LIMIT 1), 'lost') NOT IN ('failed', 'cancelled')
          LIMIT 1
         """,
         (tree.source_id, low_key, high_key, int(skip_low)),

@@ -11,6 +11,7 @@ from agent.actions.sources import add, sources, sync
 from agent.config import load_intent
 from agent.errors import UsageFault
 from agent.paths import Paths
+from agent.queue.types import NewJob
 
 MAIL = b"From a@example.org Sat Jan  3 01:05:34 2026\nFrom: a@example.org\nSubject: one\n\nbody\n\n"
 
@@ -123,3 +124,21 @@ def test_an_empty_path_is_not_the_folder_that_one_is_in(home: Home) -> None:
         with pytest.raises(UsageFault, match="empty"):
             add(home, [path])
     assert queued(home) == []
+
+
+def test_an_item_whose_reading_is_parked_does_not_wait_but_is_listed(home: Home, notes: Path) -> None:
+    source = add(home, [str(notes)]).source_id
+    for key in ("parked.md", "late.md"):
+        home.connection.run(
+            "INSERT INTO mem_tree_items (source_id, item_key, source_kind, place, sort_key, state)"
+            " VALUES (?, ?, 'document', '{}', ?, 'queued')",
+            (source, key, key.encode()),
+        )
+        home.enqueue(NewJob.ingest_file(source, key))
+    home.connection.run(
+        "UPDATE mem_tree_jobs SET status = 'failed', failure_reason = 'crash_loop' WHERE dedupe_key LIKE '%:parked.md'"
+    )
+    with open_home() as again:
+        (row,) = sources(again).sources
+    assert (row.waiting, [each.item for each in row.unreadable]) == (1, ["parked.md"])
+    assert "sapwood retry" in row.unreadable[0].reason

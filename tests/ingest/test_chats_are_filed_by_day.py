@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.ingest.readers.irc import conversation_of, is_log, read_turns
-from agent.ingest.sync import list_unreadable
+from agent.ingest.unread import list_unreadable
 from tests.ingest.conftest import Memory, paragraphs
 
 DAY = int(datetime(2024, 3, 5, tzinfo=UTC).timestamp() * 1000)

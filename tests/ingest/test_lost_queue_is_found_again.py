@@ -5,10 +5,14 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pytest
+
 from agent.config import QueueIntent
 from agent.ingest.pipeline import plan_ingest
 from agent.ingest.sweeps import sweep_extract, sweep_ingest, sweep_sync
+from agent.ingest.unread import NotRead, list_unreadable
 from agent.queue.registry import JobSpec, Registry
+from agent.queue.requeue import retry
 from agent.queue.run import drain_until_idle
 from agent.queue.sweep import sweep
 from agent.queue.types import NOTHING_TO_DO, IngestFilePayload
@@ -149,3 +153,37 @@ def test_an_ingest_of_an_item_that_is_current_or_unknown_does_nothing(memory: Me
         with memory.connection.write():
             assert not list((plan.writes and plan.writes(memory.connection)) or ())
     assert memory.dump() == before
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "error", "words"),
+    [
+        ("failed", "crash_loop", "no words", "its reading ended the worker three times"),
+        ("failed", "handler_error", "no such codec", "its reading failed: no such codec"),
+        ("failed", "handler_error", None, "its reading failed: handler_error"),
+        ("cancelled", None, None, "its reading was cancelled"),
+    ],
+)
+def test_an_item_whose_ingest_is_parked_is_listed_and_read_again_by_a_retry(
+    memory: Memory, status: str, reason: str | None, error: str | None, words: str
+) -> None:
+    memory.write("a.md", "Words.")
+    memory.write("b.md", "Other words.")
+    memory.add("notes", "folder", memory.folder)
+    memory.sync()
+    connection = memory.connection
+    assert list_unreadable(connection, "notes") == []
+    connection.run("DELETE FROM mem_tree_chunks WHERE item_key = 'a.md'")
+    connection.run("UPDATE mem_tree_items SET state = 'queued', held_hash = NULL WHERE item_key = 'a.md'")
+    job = connection.value("SELECT id FROM mem_tree_jobs WHERE dedupe_key = 'ingest:notes:a.md'")
+    connection.run(
+        "UPDATE mem_tree_jobs SET status = ?, failure_reason = ?, last_error = ? WHERE id = ?",
+        (status, reason, error, job),
+    )
+    memory.sync()
+    assert list_unreadable(connection, "notes") == [NotRead("a.md", f"{words}; `sapwood retry {job}` tries again")]
+    assert retry(connection, job, memory.context.clock.now_ms())
+    assert list_unreadable(connection, "notes") == []
+    drain_until_idle(memory.context, memory.registry)
+    assert memory.items() == {"a.md": "current", "b.md": "current"}
+    assert [chunk["text"] for chunk in memory.chunks("notes", "a.md")] == ["Words."]

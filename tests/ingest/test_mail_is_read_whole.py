@@ -19,7 +19,7 @@ from agent.ingest.html_text import html_to_text
 from agent.ingest.mail import parse_mail, unflow
 from agent.ingest.readers import mbox
 from agent.ingest.readers.mbox import split_mailbox
-from agent.ingest.sync import list_unreadable
+from agent.ingest.unread import list_unreadable
 from agent.queue.run import drain_until_idle
 from agent.queue.sweep import sweep
 from tests.ingest.conftest import Memory, paragraphs

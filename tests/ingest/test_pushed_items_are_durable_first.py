@@ -11,7 +11,7 @@ import pytest
 
 from agent.errors import UsageFault
 from agent.ingest.push import ChatContent, ChatMessage, DocumentContent, EmailContent, push_item
-from agent.ingest.sync import list_unreadable
+from agent.ingest.unread import list_unreadable
 from agent.paths import Paths
 from tests.ingest.conftest import Memory
 

@@ -11,7 +11,7 @@ import pytest
 
 from agent.config import QueueIntent
 from agent.ingest.readers.protocol import Unreachable
-from agent.ingest.sync import list_unreadable
+from agent.ingest.unread import list_unreadable
 from agent.queue.types import NewJob
 from tests.ingest.conftest import Memory
 

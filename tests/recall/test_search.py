@@ -308,6 +308,26 @@ def test_items_that_wait_make_it_not_yet_then_partial(
     assert _searched(connection, profile) == "full"
 
 
+@pytest.mark.parametrize(
+    ("rows", "searched"),
+    [(["failed"], "full"), (["done", "cancelled"], "full"), (["failed", "ready"], "partial"), (["done"], "partial")],
+)
+def test_an_item_whose_job_is_parked_is_not_waited_for(
+    memory: Memory, connection: Connection, profile: Profile, rows: list[str], searched: str
+) -> None:
+    memory.chunk("The boiler was repaired.")
+    memory.item("parked.md", source="zoo", state="queued")
+    for status in rows:
+        connection.run(
+            "INSERT INTO mem_tree_jobs (kind, payload_json, dedupe_key, status, max_attempts, available_at_ms,"
+            " created_at_ms) VALUES ('ingest_file', '{}', 'ingest:zoo:parked.md', ?, 5, 0, 0)",
+            (status,),
+        )
+    assert _searched(connection, profile) == searched
+    memory.item("lost.md", source="zoo", state="queued")
+    assert _searched(connection, profile) == "partial"
+
+
 @pytest.mark.parametrize("state", ["current", "unreadable", "gone"])
 def test_items_that_are_settled_are_not_waited_for(
     memory: Memory, connection: Connection, profile: Profile, state: str
