@@ -65,6 +65,20 @@ def best_texts(connection: Connection, query: Query, filters: Filters, limit: in
     return [hit for hit in _best(connection, expression, filters, _MAX_TIED) if hit[1] >= last]
 
 
+def best_pairs(connection: Connection, query: Query, filters: Filters, limit: int) -> Scored:
+    """Return ``(node, score)`` of the texts in which neighbours of the query stand close together, best first."""
+    expression = query.pairs()
+    return _best(connection, expression, filters, limit) if expression else []
+
+
+def first_of(found: Scored, limit: int) -> list[int]:
+    """Return the nodes of the best, with all that are as good as the last of them."""
+    if len(found) <= limit:
+        return [node for node, _ in found]
+    last = found[limit - 1][1]
+    return [node for node, score in found if score >= last]
+
+
 def _best(connection: Connection, expression: str, filters: Filters, limit: int) -> Scored:
     rows: list[tuple[int, float]] = []
     if filters.kind is None and not filters.narrow:

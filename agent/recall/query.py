@@ -24,6 +24,9 @@ COMMON_SHARE = 0.2
 COMMON_FLOOR = 10_000
 FEWEST_TERMS = 2
 
+MAX_PAIRS = 8
+PAIR_WORDS = 4  # so many words may stand between two that are looked for together
+
 NEAR_WORDS_A_TERM = 2
 NEAR_WORDS_PLACES = 12_000
 
@@ -50,6 +53,11 @@ class Query:
     def expression(self) -> str:
         """Return the terms as an FTS5 expression; empty where there are none."""
         return " OR ".join(f'"{term}"*' if _is_lone_cjk(term) else f'"{term}"' for term in self.terms)
+
+    def pairs(self) -> str:
+        """Return, as an FTS5 expression, neighbours among the terms as neighbours in a text; empty where none are."""
+        following = zip(self.terms[:MAX_PAIRS], self.terms[1:], strict=False)
+        return " OR ".join(f'NEAR("{term}" "{following_term}", {PAIR_WORDS})' for term, following_term in following)
 
 
 def _is_lone_cjk(term: str) -> bool:

@@ -1,7 +1,8 @@
 """Search: words and meaning over leaves and summaries in one list (RAPTOR's lesson), with where each hit comes from.
 
-The words are looked up by BM25, with words near them in meaning at half weight; the meaning is the best window of a
-node; ``fusion.py`` makes one order of both. Meaning takes part only in languages that the vectors are good for.
+The words are looked up by BM25, with words near them in meaning at half weight and a little for standing together; the
+meaning is the best window of a node; ``fusion.py`` makes one order of both. Meaning, near words and pairs take part only
+in languages that the vectors are good for.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from agent.errors import SapwoodError, UsageFault
 from agent.models.protocol import KnowsNearWords
 from agent.recall.coverage import coverage, has_chunks
 from agent.recall.filters import Filters
-from agent.recall.fulltext import best_texts
+from agent.recall.fulltext import best_pairs, best_texts, first_of
 from agent.recall.fusion import Candidate, fuse
 from agent.recall.provenance import Parent, parents_of, read_locator, resolve_path, summary_origin
 from agent.recall.query import Query, parse_query, with_near_words, without_common_terms
@@ -35,10 +36,13 @@ log = logging.getLogger("sapwood.recall")
 
 CANDIDATES = 200  # of each side
 MAX_HITS = 1_000
+SCORED = 400  # by words: what the meaning found is weighed by its words too, also where others have more of them
 NEAR_WORDS_WEIGHT = 0.5  # of a word that is only near in meaning to one that was asked for
+PAIRS_WEIGHT = 0.1  # of words that stand together in the query and in the text, besides their own
 
 _LEAVES = """
-SELECT c.seq, c.chunk_id, c.source_kind, c.time_ms, c.item_seq, c.lifecycle
+SELECT c.seq, c.chunk_id, c.source_kind, c.time_ms, c.item_seq, c.lifecycle,
+       NOT EXISTS (SELECT 1 FROM mem_tree_chunks AS p WHERE p.item_seq = c.item_seq AND p.order_key < c.order_key)
   FROM json_each(?) AS wanted
   CROSS JOIN mem_tree_chunks AS c ON c.seq = wanted.value
 """
@@ -140,9 +144,9 @@ def search(
     near = _near_words(connection, profile, asked, nodes) if meaning is not None else None
     asked = without_common_terms(connection, asked, nodes)
     with nullcontext() if connection.in_transaction else connection.snapshot():
-        words = _word_scores(connection, asked, near, filters, take)
-        close = _meaning_scores(connection, meaning, words, filters, take)
-        candidates = _candidates(connection, [*words, *(close or ())])
+        words, found = _word_scores(connection, asked, near, filters, take, together=meaning is not None)
+        close = _meaning_scores(connection, meaning, found, filters, take)
+        candidates = _candidates(connection, [*found, *(close or ())])
         ranked = fuse(words, close, candidates)[:limit]
         hits = tuple(_hit(connection, candidate, score, intent) for candidate, score in ranked)
     return SearchResult(searched, hits)
@@ -198,18 +202,29 @@ def _near_words(connection: Connection, profile: Profile, query: Query, nodes: i
 
 
 def _word_scores(
-    connection: Connection, query: Query, near: Query | None, filters: Filters, take: int
-) -> dict[int, float]:
-    """Return the scores of the best texts: BM25 adds up term by term, so the near words' is added at its weight."""
-    scores = dict(best_texts(connection, query, filters, take))
+    connection: Connection, query: Query, near: Query | None, filters: Filters, take: int, *, together: bool
+) -> tuple[dict[int, float], set[int]]:
+    """Return the scores of the best texts, and which of them are candidates by their words.
+
+    BM25 adds up term by term, so that of near words and of pairs is added at its weight. ``together``: whether pairs
+    are looked for; they are measured in the languages that the meaning side knows, and help there.
+    """
+    sides = [(1.0, best_texts(connection, query, filters, max(SCORED, take)))]
     if near is not None:
-        for node, score in best_texts(connection, near, filters, take):
-            scores[node] = scores.get(node, 0.0) + NEAR_WORDS_WEIGHT * score
-    return scores
+        sides.append((NEAR_WORDS_WEIGHT, best_texts(connection, near, filters, max(SCORED, take))))
+    if together:
+        sides.append((PAIRS_WEIGHT, best_pairs(connection, query, filters, max(SCORED, take))))
+    scores: dict[int, float] = {}
+    candidates: set[int] = set()
+    for weight, found in sides:
+        candidates.update(first_of(found, take))
+        for node, score in found:
+            scores[node] = scores.get(node, 0.0) + weight * score
+    return scores, candidates
 
 
 def _meaning_scores(
-    connection: Connection, meaning: _Meaning | None, words: dict[int, float], filters: Filters, take: int
+    connection: Connection, meaning: _Meaning | None, words: set[int], filters: Filters, take: int
 ) -> dict[int, float] | None:
     """Return the scores of the nearest nodes, and of those that the words found."""
     if meaning is None:
@@ -225,8 +240,8 @@ def _meaning_scores(
 def _candidates(connection: Connection, nodes: list[int]) -> list[Candidate]:
     wanted = json.dumps(sorted(set(nodes)))
     found = [
-        Candidate(node, node_id, source_kind, time_ms, item, lifecycle == Lifecycle.DROPPED)
-        for node, node_id, source_kind, time_ms, item, lifecycle in connection.all(_LEAVES, (wanted,))
+        Candidate(node, node_id, source_kind, time_ms, item, lifecycle == Lifecycle.DROPPED, bool(first))
+        for node, node_id, source_kind, time_ms, item, lifecycle, first in connection.all(_LEAVES, (wanted,))
     ]
     found += [
         Candidate(node, node_id, NodeKind.SUMMARY.value, time_ms)

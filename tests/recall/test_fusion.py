@@ -50,6 +50,28 @@ def test_a_page_that_answers_elsewhere_too_comes_before_one_that_does_not() -> N
     assert _order(fuse({1: 10.0, 2: 9.8, 3: 9.0}, None, leaves)) == [2, 3, 1]
 
 
+def test_a_page_is_opened_where_it_begins_if_its_texts_are_equally_good() -> None:
+    leaves = [_leaf(1, item=7), Candidate(2, "f" * 32, "document", 0, 7, first=True), _leaf(3, item=7)]
+    assert _order(fuse({1: 10.0, 2: 10.0, 3: 10.0}, None, leaves))[0] == 2
+    mails = [_leaf(1, "email", item=7), Candidate(2, "f" * 32, "email", 0, 7, first=True)]
+    assert _order(fuse({1: 10.0, 2: 10.0}, None, mails)) == [1, 2]
+
+
+def test_what_one_side_is_sure_of_comes_before_what_both_find_middling() -> None:
+    words, meaning = {1: 3.0, 2: 6.0, 3: 10.0}, {1: 0.9, 2: 0.5, 3: 0.3}
+    hits = _order(fuse(words, meaning, [_leaf(1), _leaf(2), _leaf(3)]))
+    assert hits.index(1) < hits.index(2)
+
+
+def test_words_that_stand_together_in_the_question_are_better_together_in_a_text(memory: Memory, found: Found) -> None:
+    filling = "and more of it " * 9
+    apart = memory.chunk(f"the argument {filling} default here", item_key="a.md")
+    together = memory.chunk(f"the default argument {filling} here", item_key="b.md")
+    assert parse_query("default argument").pairs() == 'NEAR("default" "argument", 4)'
+    assert parse_query("argument").pairs() == ""
+    assert found("default argument") == [together, apart]
+
+
 def test_turns_of_one_day_do_not_support_each_other() -> None:
     leaves = [_leaf(1, "chat", item=7), _leaf(2, "chat", item=8), _leaf(3, "chat", item=8)]
     assert _order(fuse({1: 10.0, 2: 9.8, 3: 9.0}, None, leaves)) == [1, 2, 3]

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 TOP = 5
 WANTED = 17
-REACHED = 15  # what ranking manages so far: fewer is a regression, and at WANTED the exception below ends
+REACHED = 16  # what ranking manages so far: fewer is a regression, and at WANTED the exception below ends
 GROW_S = 1_500
 
 
