@@ -1,8 +1,8 @@
 """Search: words and meaning over leaves and summaries in one list (RAPTOR's lesson), with where each hit comes from.
 
 The words are looked up by BM25, with words near them in meaning at half weight and a little for standing together; the
-meaning is the best window of a node; ``fusion.py`` makes one order of both. Meaning, near words and pairs take part only
-in languages that the vectors are good for.
+meaning is the best window of a node; ``fusion.py`` makes one order of both. Meaning, near words and pairs take part in
+languages that the vectors are good for, and in no other.
 """
 
 from __future__ import annotations
