@@ -90,7 +90,7 @@ def snippet(home: Home, text: str, query: str, width: int) -> Snippet:
 def show(home: Home, node: str, *, depth: int = 1) -> Shown:
     """Return a node by its id or by the beginning of one, with ``depth`` levels below it, its parents, its origin.
 
-    Raises ``UsageFault`` for what is no id, ``AgentFault`` where no node has it.
+    Raises ``UsageFault`` for what is no id, or no node's.
     """
     from agent.recall.show import show as look
 

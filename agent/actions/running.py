@@ -69,15 +69,16 @@ def run_agent(
             log_level=level,
         )
     )
-    return _told(result)
+    return _told(result, once=once)
 
 
-def _told(result: SupervisorResult) -> Ran:
+def _told(result: SupervisorResult, *, once: bool) -> Ran:
     from agent.supervisor.result import Ended
 
     words = {
         Ended.STOPPED: "the agent has ended",
-        Ended.HANDED_OVER: "the agent is running already",
+        Ended.HANDED_OVER: "the agent is running already"
+        + ("; it grows what there is, this run did nothing: see `sapwood status`" if once else ""),
         Ended.FINISHED: "everything is grown",
         Ended.UNFINISHED: "not everything is grown",
         Ended.FAILED: "the agent cannot work",

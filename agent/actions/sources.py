@@ -31,7 +31,10 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class Added:
-    """A new source: its id, its kind, how many items a first look counted, and what that look could not read."""
+    """A new source: its id, its kind, how many items a first look counted, and what that look could not read.
+
+    ``overlaps`` are the ids of sources that lie inside it or around it: what is in both is read for each.
+    """
 
     source_id: str
     kind: str
@@ -39,6 +42,7 @@ class Added:
     paths: tuple[str, ...]
     items: int
     unreadable: tuple[Unreadable, ...]
+    overlaps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,16 @@ def add(
     )
     add_source(home.paths, source)
     home.enqueue(NewJob.sync_source(source.id))
-    return Added(source.id, kind, title, source.paths, items, unreadable)
+    return Added(source.id, kind, title, source.paths, items, unreadable, _overlaps(home, found))
+
+
+def _overlaps(home: Home, paths: Sequence[Path]) -> tuple[str, ...]:
+    """Return the ids of sources with a path inside one of these or around one."""
+
+    def meets(held: Path) -> bool:
+        return any(held.is_relative_to(path) or path.is_relative_to(held) for path in paths)
+
+    return tuple(source.id for source in home.intent.sources if any(meets(Path(held)) for held in source.paths))
 
 
 def _absolute(path: str) -> Path:

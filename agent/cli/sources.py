@@ -62,6 +62,8 @@ def add(
     what = f"{found.items} {'item' if found.items == 1 else 'items'}"
     output.line(f"added {found.source_id} ({found.kind}): {what}")
     _print_unreadable(output, found.source_id, found.unreadable)
+    if found.overlaps:
+        output.note(f"it overlaps with {', '.join(found.overlaps)}: what both read is found twice")
     if notice:
         output.note(notice)
 

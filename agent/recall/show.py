@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.clock import iso
-from agent.errors import AgentFault, UsageFault
+from agent.errors import UsageFault
 from agent.recall.provenance import Origin, Parent, chunk_origin, parents_of, summary_origin
 from agent.states import NodeKind
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MIN_PREFIX = 6
 MAX_NODES = 2_000  # of one answer; what is left out is said
 
-_HINT = "take an id from `sapwood search --json` or `sapwood tree --json`"
+_HINT = "take an id, or its first letters, from what `sapwood search` or `sapwood tree` prints"
 
 # Ids are hexadecimal: everything that begins with a prefix lies below the prefix and a letter after f.
 _BY_PREFIX = """
@@ -116,14 +116,14 @@ class Shown:
 def find_node(connection: Connection, node_id: str) -> tuple[str, NodeKind]:
     """Return the whole id and the kind of the node that an id, or the beginning of one, names.
 
-    Raises ``UsageFault`` for a beginning that is too short or not of one node alone, ``AgentFault`` for an unknown one.
+    Raises ``UsageFault`` for one that is unknown, too short, or not of one node alone.
     """
     prefix = node_id.strip().lower()
     if len(prefix) < MIN_PREFIX:
         raise UsageFault("a node's id needs at least its first six characters", node_id or "nothing was given", _HINT)
     rows = connection.all(_BY_PREFIX, (prefix,))
     if not rows:
-        raise AgentFault("there is no such node", node_id, _HINT)
+        raise UsageFault("there is no such node", node_id, _HINT)
     if len(rows) > 1:
         some = ", ".join(row[0][: len(prefix) + 4] for row in rows[:5])
         raise UsageFault("several nodes begin so", some, "give more of the id")
@@ -143,7 +143,7 @@ def show(connection: Connection, node_id: str, depth: int = 1, intent: Intent | 
         node = _node(connection, whole, kind)
         origin = origin_of(connection, whole, intent)
         if node is None or origin is None:
-            raise AgentFault("there is no such node", node_id, _HINT)
+            raise UsageFault("there is no such node", node_id, _HINT)
         room = _Room(MAX_NODES)
         children = _children(connection, whole, depth, room)
         return Shown(node, children, parents_of(connection, whole), origin, room.left_out)

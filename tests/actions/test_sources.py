@@ -142,3 +142,15 @@ def test_an_item_whose_reading_is_parked_does_not_wait_but_is_listed(home: Home,
         (row,) = sources(again).sources
     assert (row.waiting, [each.item for each in row.unreadable]) == (1, ["parked.md"])
     assert "sapwood retry" in row.unreadable[0].reason
+
+
+def test_a_source_inside_or_around_another_is_told(paths: Paths, tmp_path: Path, notes: Path) -> None:
+    inner, apart = notes / "inner", tmp_path / "My Notes too"
+    for folder in (inner, apart):
+        folder.mkdir()
+        (folder / "three.md").write_text("More words.\n")
+    told = []
+    for path in (notes, inner, apart, tmp_path):
+        with open_home(paths) as home:
+            told.append(add(home, [str(path)]).overlaps)
+    assert told == [(), ("my-notes",), (), ("my-notes", "inner", "my-notes-too")]

@@ -114,6 +114,9 @@ def test_agent_runs_is_asked_and_stops(
     second = finish(start("run"))
     assert second.code == 0
     assert "running already" in second.out
+    once = finish(start("run", "--once"))
+    assert once.code == 0
+    assert "sapwood status" in once.out
 
     assert sapwood("stop", "--wait").code == 0
     ran = finish(agent)

@@ -17,8 +17,10 @@ from agent.ingest.charsets import decode_text
 from agent.ingest.headers import looks_like_mail
 from agent.ingest.html_text import html_to_text
 from agent.ingest.mail import parse_mail, unflow
+from agent.ingest.pipeline import load_item
 from agent.ingest.readers import mbox
-from agent.ingest.readers.mbox import split_mailbox
+from agent.ingest.readers.mbox import read_mail_item, split_mailbox
+from agent.ingest.readers.protocol import Unreachable
 from agent.ingest.unread import list_unreadable
 from agent.queue.run import drain_until_idle
 from agent.queue.sweep import sweep
@@ -467,3 +469,44 @@ def test_markup_that_never_ends_costs_its_length_and_loses_no_word(piece: str) -
     assert time.process_time() - begun < 5
     assert text.startswith("before")
     assert text.endswith("after")
+
+
+def test_a_copy_whose_file_is_gone_is_passed_over(memory: Memory, mail_bytes: Callable[..., bytes]) -> None:
+    one, other = mail_bytes(1, "The first wording."), mail_bytes(1, "Another wording.")
+    for name, raw in (("a.eml", one), ("b.eml", one), ("c.eml", other)):
+        memory.write(name, raw)
+    memory.add("mail", "eml", memory.folder)
+    memory.sync()
+    item = load_item(memory.connection, "mail", "m1@example.org")
+    (source,) = memory.context.intent.sources
+    assert item is not None
+    assert len(item.parts) == 3
+    (memory.folder / "a.eml").unlink()
+    assert read_mail_item(source, item.item_key, item.parts).content_hash == item.held_hash
+    (memory.folder / "c.eml").unlink()
+    left = read_mail_item(source, item.item_key, item.parts)
+    assert left.content_hash != item.held_hash
+    (memory.folder / "b.eml").unlink()
+    with pytest.raises(Unreachable):
+        read_mail_item(source, item.item_key, item.parts)
+
+
+def test_a_copy_that_cannot_be_opened_now_is_passed_over_only_for_an_equal_one(
+    memory: Memory, mail_bytes: Callable[..., bytes]
+) -> None:
+    one, other = mail_bytes(1, "The first wording."), mail_bytes(1, "Another wording.")
+    for name, raw in (("a.eml", one), ("b.eml", one), ("c.eml", other)):
+        memory.write(name, raw)
+    memory.add("mail", "eml", memory.folder)
+    memory.sync()
+    item = load_item(memory.connection, "mail", "m1@example.org")
+    (source,) = memory.context.intent.sources
+    assert item is not None
+    for name in ("a.eml", "c.eml"):
+        # A folder in its place cannot be opened, whoever asks, and is not the same as nothing there.
+        (memory.folder / name).unlink()
+        (memory.folder / name).mkdir()
+        if name == "a.eml":
+            assert read_mail_item(source, item.item_key, item.parts).content_hash == item.held_hash
+    with pytest.raises(Unreachable):
+        read_mail_item(source, item.item_key, item.parts)

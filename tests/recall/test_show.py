@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.db import Connection
-from agent.errors import AgentFault, UsageFault
+from agent.errors import UsageFault
 from agent.recall.show import show
 from agent.recall.trees import outline, outline_more, trees
 from tests.recall.conftest import Memory
@@ -77,10 +77,11 @@ def test_a_beginning_of_several_nodes_is_refused_with_their_names(memory: Memory
 @pytest.mark.parametrize("unknown", ["f" * 32, "123456", "g" * 12, "%" * 8, "' OR 1=1 --"])
 def test_an_unknown_node_is_an_error_with_a_hint(memory: Memory, connection: Connection, unknown: str) -> None:
     memory.chunk("one")
-    with pytest.raises(AgentFault) as caught:
+    with pytest.raises(UsageFault) as caught:
         show(connection, unknown)
     assert "sapwood search" in caught.value.hint
-    assert caught.value.exit_code == 1
+    assert "--json" not in caught.value.hint
+    assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize("short", ["", "abc", "12345"])

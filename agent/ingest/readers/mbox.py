@@ -20,6 +20,7 @@ from agent.ingest.readers.protocol import (
     Part,
     Resume,
     Stamp,
+    Unreachable,
     Unreadable,
     checked,
     hash_of_parts,
@@ -184,10 +185,12 @@ def read_mail_item(
 ) -> CanonicalItem:
     """Return a mail from its copies. Raises ``Unreadable`` or ``Moved``; a copy that is gone is passed over.
 
+    So is one that cannot be opened now if an equal one can; another content must not be lost for a missing permission.
     ``unquote`` takes back what a mailbox does to lines that begin with "From ".
     """
     copies = []
     moved: Moved | None = None
+    closed: list[tuple[str, Unreachable]] = []
     kept: list[Part] = []
     done: set[str] = set()
     for part in sorted(parts, key=lambda part: (part["hash"], part["path"], part["offset"])):
@@ -200,6 +203,9 @@ def read_mail_item(
         except Moved as error:
             moved = error
             continue
+        except Unreachable as error:
+            closed.append((str(part["hash"]), error))
+            continue
         done.add(str(part["hash"]))
         kept.append(part)
         mail = parse_mail(_QUOTED_FROM.sub(rb"\1", raw) if unquote else raw)
@@ -207,6 +213,10 @@ def read_mail_item(
         if mail.head.message_id is not None:
             place["message_id"] = mail.head.message_id
         copies.append((mail, place))
+    for digest, fault in closed:
+        gone = isinstance(fault.__cause__, FileNotFoundError | NotADirectoryError)
+        if digest not in done and not (gone and (copies or moved is not None)):
+            raise fault
     if not copies:
         raise moved or Unreadable("no copy of it is left")
     return canonicalize_mail(copies, item_key=item_key, content_hash=hash_of_parts(kept))
