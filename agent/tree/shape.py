@@ -1,7 +1,7 @@
 """The shape of a tree: which neighbours stand together, decided by the ordered leaves and by nothing else.
 
-Pure functions over the nodes of one level (``docs/architecture.md``, the design's page on the tree). A decision looks
-only at the nodes since the last boundary, so a change moves boundaries only until they meet the old ones again.
+Pure functions over the nodes of one level (``docs/architecture.md``). A decision looks only at the nodes since the last
+boundary, so a change moves boundaries only until they meet the old ones again.
 """
 
 from __future__ import annotations
