@@ -20,7 +20,6 @@ pytestmark = pytest.mark.slow
 
 TOP = 5
 WANTED = 17
-REACHED = 16  # what ranking manages so far: fewer is a regression, and at WANTED the exception below ends
 GROW_S = 1_500
 
 
@@ -104,10 +103,7 @@ def test_seventeen_of_twenty_questions_have_their_answer_among_the_first_five(gr
     assert len(ranks) == 20
     missed = {question: rank for question, rank in ranks.items() if rank is None or rank > TOP}
     print(json.dumps(ranks, indent=1))
-    good = len(ranks) - len(missed)
-    assert good >= REACHED, missed
-    if good < WANTED:
-        pytest.xfail(f"{good} of 20, {WANTED} are wanted; missed: {missed}")
+    assert len(ranks) - len(missed) >= WANTED, missed
 
 
 def test_each_hit_leads_to_its_file_its_lines_and_the_root(grown: Grown) -> None:
