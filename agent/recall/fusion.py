@@ -3,9 +3,10 @@
 Each side is divided by its own best, so that how far a text is behind counts, not only its place. Measured, with the
 words near in meaning, against reciprocal rank fusion (k = 10, 3 : 1): SciFact nDCG@10 0.693 → 0.702; over 500 pages of
 documentation, mail and chats, from one-line descriptions to their page, reciprocal rank 0.868 → 0.890, and of 49
-paraphrased questions the right text among the first five 20 → 28 times. Then with titles in the vectors, pairs, squares,
-openings and more weight for the page: 0.708 → 0.714, 0.888 → 0.930, and 28 again (reciprocal rank 0.383 → 0.412). What
-did not help: at most two texts of a page in a list, neighbours' evidence, weights for titles in BM25, relevance feedback.
+paraphrased questions the right text among the first five 20 → 28 times. Then with titles in the vectors, pairs,
+squares, openings and more weight for the page: 0.708 → 0.712, 0.888 → 0.930, and 28 again (reciprocal rank 0.383 →
+0.412). What did not help: at most two texts of a page in a list, neighbours' evidence, weights for titles in BM25,
+relevance feedback.
 """
 
 from __future__ import annotations
