@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.system.identity import ProcessIdentity, identify, is_alive
 from tests.conftest import REPOSITORY
 
 
@@ -25,6 +26,8 @@ class Call:
     pid: int
     parent: int
     at: float
+    caller: ProcessIdentity | None = None
+    """Who called, with its start time: by the end of a test the number alone may be somebody else's."""
 
 
 @dataclass
@@ -44,8 +47,10 @@ class CallServer:
     def serve(self, connection: socket.socket) -> None:
         with connection:
             word, pid, parent = connection.makefile().readline().split()
+            at = time.monotonic()
+            caller = identify(int(pid)) if int(pid) != os.getpid() else None
             with self._lock:
-                self.calls.append(Call(word, int(pid), int(parent), time.monotonic()))
+                self.calls.append(Call(word, int(pid), int(parent), at, caller))
                 if word == "call":
                     self.in_flight += 1
                     self.most = max(self.most, self.in_flight)
@@ -114,11 +119,9 @@ class Callers:
         for child in self.children:
             child.kill()
             child.wait(10)
-        for pid in {call.pid for call in self.server.calls}:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        for caller in {call.caller for call in self.server.calls if call.caller is not None}:
+            if is_alive(caller):
+                os.kill(caller.pid, signal.SIGKILL)
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def test_threads_of_one_process_share_the_permits_too(server: CallServer, caller
     def run() -> None:
         for _ in range(5):
             with gate.acquire(), socket.create_connection(("127.0.0.1", server.port)) as connection:
-                connection.sendall(b"call 1 1\n")
+                connection.sendall(f"call {os.getpid()} {os.getppid()}\n".encode())
                 connection.recv(16)
 
     threads = [threading.Thread(target=run) for _ in range(6)]
