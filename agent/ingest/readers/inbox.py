@@ -28,7 +28,6 @@ from agent.ingest.readers.protocol import (
     Event,
     FileSeen,
     Found,
-    Hidden,
     Moved,
     Part,
     Resume,
@@ -37,7 +36,7 @@ from agent.ingest.readers.protocol import (
     Unreadable,
     hash_of_parts,
 )
-from agent.ingest.readers.walk import File, locate, read_bytes, walk
+from agent.ingest.readers.walk import File, locate, read_bytes, walk_changed
 from agent.states import SourceKind
 
 if TYPE_CHECKING:
@@ -151,13 +150,9 @@ class InboxReader:
 
     def scan(self, source: SourceIntent, known: Mapping[str, Stamp], resume: Resume | None = None) -> Iterator[Event]:
         del resume
-        for file in walk(source, lambda name: name.endswith(".json")):
-            if isinstance(file, Hidden):
+        for file in walk_changed(source, known, lambda name: name.endswith(".json")):
+            if not isinstance(file, File):
                 yield file
-                continue
-            old = known.get(file.key)
-            if old is not None and old.same_file(file.stamp):
-                yield FileSeen(file.key, old, unchanged=True)
                 continue
             try:
                 yield from self._look(file)

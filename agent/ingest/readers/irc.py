@@ -21,7 +21,6 @@ from agent.ingest.readers.protocol import (
     Event,
     FileSeen,
     Found,
-    Hidden,
     Moved,
     Part,
     Resume,
@@ -29,7 +28,7 @@ from agent.ingest.readers.protocol import (
     checked,
     hash_of_parts,
 )
-from agent.ingest.readers.walk import File, locate, read_span, walk
+from agent.ingest.readers.walk import File, locate, read_span, walk_changed
 from agent.states import SourceKind
 
 if TYPE_CHECKING:
@@ -167,13 +166,9 @@ class IrcReader:
 
     def scan(self, source: SourceIntent, known: Mapping[str, Stamp], resume: Resume | None = None) -> Iterator[Event]:
         del resume
-        for file in walk(source, is_log_name):
-            if isinstance(file, Hidden):
+        for file in walk_changed(source, known, is_log_name):
+            if not isinstance(file, File):
                 yield file
-                continue
-            old = known.get(file.key)
-            if old is not None and old.same_file(file.stamp):
-                yield FileSeen(file.key, old, unchanged=True)
                 continue
             try:
                 yield from self._scan_file(file)

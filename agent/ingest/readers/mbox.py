@@ -15,7 +15,6 @@ from agent.ingest.readers.protocol import (
     Event,
     FileSeen,
     Found,
-    Hidden,
     Moved,
     Part,
     Resume,
@@ -25,7 +24,7 @@ from agent.ingest.readers.protocol import (
     checked,
     hash_of_parts,
 )
-from agent.ingest.readers.walk import File, locate, read_span, walk
+from agent.ingest.readers.walk import File, locate, read_span, walk_changed
 from agent.states import SourceKind
 
 if TYPE_CHECKING:
@@ -133,13 +132,9 @@ class MboxReader:
     source_kind = SourceKind.EMAIL
 
     def scan(self, source: SourceIntent, known: Mapping[str, Stamp], resume: Resume | None = None) -> Iterator[Event]:
-        for file in walk(source, is_mailbox_name):
-            if isinstance(file, Hidden):
+        for file in walk_changed(source, known, is_mailbox_name):
+            if not isinstance(file, File):
                 yield file
-                continue
-            old = known.get(file.key)
-            if old is not None and old.same_file(file.stamp):
-                yield FileSeen(file.key, old, unchanged=True)
                 continue
             start = resume.offset if resume is not None and resume.path == file.key else 0
             try:

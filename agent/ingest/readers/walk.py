@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import stat
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.ingest.readers.protocol import Hidden, Part, SourceMissing, Stamp, Unreachable, Unreadable
+from agent.ingest.readers.protocol import FileSeen, Hidden, Part, SourceMissing, Stamp, Unreachable, Unreadable
 
 if TYPE_CHECKING:
     from agent.config import SourceIntent
@@ -96,6 +96,18 @@ def walk(source: SourceIntent, wanted: Callable[[str], bool]) -> Iterator[File |
         else:
             name = f"{prefix}/{root.name}" if prefix else root.name
             yield File.of(name, str(root), found)
+
+
+def walk_changed(
+    source: SourceIntent, known: Mapping[str, Stamp], wanted: Callable[[str], bool]
+) -> Iterator[File | Hidden | FileSeen]:
+    """Walk like ``walk``, but give a file whose stamp is the known one as the event that says so: it is not read."""
+    for file in walk(source, wanted):
+        old = known.get(file.key) if isinstance(file, File) else None
+        if isinstance(file, File) and old is not None and old.same_file(file.stamp):
+            yield FileSeen(file.key, old, unchanged=True)
+        else:
+            yield file
 
 
 def _walk_folder(
