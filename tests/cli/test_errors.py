@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from agent.actions import status
@@ -38,6 +40,15 @@ def test_wrong_usage_exits_2_and_says_what_to_do(arguments: tuple[str, ...], sap
     assert len(ran.err.splitlines()) >= 2
     assert "Traceback" not in ran.err
     assert max(map(len, ran.err.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("kind", ["maildir", "whatsapp", "signal", "slack", "chatgpt", "git"])
+def test_a_kind_that_is_not_built_yet_exits_2_and_says_so(kind: str, sapwood: Sapwood, tmp_path: Path) -> None:
+    ran = sapwood("add", str(tmp_path), "--kind", kind)
+    assert ran.code == 2
+    assert f"the kind {kind} is not built yet" in ran.err
+    assert "folder, mbox, eml, irc" in ran.err
+    assert not sapwood("sources", "--json").document["sources"]
 
 
 def test_stop_without_an_agent_exits_3(sapwood: Sapwood) -> None:
