@@ -69,8 +69,9 @@ def test_agent_answers_says_why_and_leaves_the_file_alone(
     end = time.monotonic() + 0.5
     while time.monotonic() < end:
         call(paths, "ping")
-    # The main thread's own: callers are answered by other threads.
-    assert psutil.Process(agent.pid).num_ctx_switches().voluntary - used < 20, "it does not spin"
+    # The main thread's own: callers are answered by other threads, which now and then make it wait for its turn. A loop
+    # that polls every few milliseconds gives way more often than this.
+    assert psutil.Process(agent.pid).num_ctx_switches().voluntary - used < 100, "it does not spin"
 
     assert call(paths, "stop") == {"ok": True}
     assert agent.wait(4)["ended"] == "stopped"
