@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -38,6 +38,7 @@ from agent.queue import (
 from agent.supervisor.control import call
 from tests.bench import crash_to_claim
 from tests.bench.harness import Result, Setting, percentile
+from tests.bench.waiting import poll, running_workers
 
 SAMPLES = 300
 WRITES = 1_000
@@ -114,7 +115,7 @@ def measure_busy_writes(writes: int) -> tuple[list[float], float]:
                 SYSTEM_CLOCK.now_ms(),
             )
         began = SYSTEM_CLOCK.now_ms()
-        _poll(lambda: count_done_since(connection, began)[0] > 1_000, "work")
+        poll(lambda: count_done_since(connection, began)[0] > 1_000, "work", PATIENCE_S)
         began = SYSTEM_CLOCK.now_ms()
         times = []
         for number in range(writes):
@@ -142,7 +143,7 @@ def _agent(workers: int) -> Iterator[tuple[Paths, Connection]]:
         process = subprocess.Popen([*argv, json.dumps({"kind_names": KINDS})], env=environ, stdout=subprocess.DEVNULL)
         database = Database(paths.database, paths.write_turn)
         try:
-            _poll(lambda: _running(paths) == workers, "the workers")
+            poll(lambda: running_workers(paths) == workers, "the workers", PATIENCE_S)
             yield paths, database.connection
         finally:
             database.close()
@@ -152,17 +153,3 @@ def _agent(workers: int) -> Iterator[tuple[Paths, Connection]]:
                 process.wait(10)
             process.kill()
             process.wait()
-
-
-def _running(paths: Paths) -> int:
-    with suppress(SapwoodError):
-        return sum(worker["state"] == "running" for worker in call(paths, "status")["workers"])
-    return 0
-
-
-def _poll(condition: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError(f"{what} did not come in {PATIENCE_S:.0f} s")
-        time.sleep(0.01)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from agent.errors import SapwoodError
 from agent.paths import Paths, paths_under
 from agent.queue.enqueue import enqueue
 from agent.supervisor.control import call
+from tests.bench.waiting import poll, running_workers
 from tests.supervisor.kinds import ALL, job_of, lines_of
 
 PATIENCE_S = 20.0
@@ -60,29 +60,15 @@ def _start(paths: Paths, workers: int) -> subprocess.Popen[bytes]:
 
 
 def _one(paths: Paths, held: Path, workers: int) -> float:
-    _poll(lambda: _running(paths) == workers, "the workers")
+    poll(lambda: running_workers(paths) == workers, "the workers", PATIENCE_S)
     database = Database(paths.database, paths.write_turn)
     try:
         enqueue(database.connection, job_of("t_hold", held), time.time_ns() // 1_000_000)
     finally:
         database.close()
-    _poll(lambda: len(lines_of(held)) == 1, "the first run")
+    poll(lambda: len(lines_of(held)) == 1, "the first run", PATIENCE_S)
     victim = int(lines_of(held)[0][0])
     killed = time.time_ns()
     os.kill(victim, signal.SIGKILL)
-    _poll(lambda: len(lines_of(held)) == 2, "the second run")
+    poll(lambda: len(lines_of(held)) == 2, "the second run", PATIENCE_S)
     return (int(lines_of(held)[1][1]) - killed) / 1e6
-
-
-def _running(paths: Paths) -> int:
-    with suppress(SapwoodError):
-        return sum(worker["state"] == "running" for worker in call(paths, "status")["workers"])
-    return 0
-
-
-def _poll(condition: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError(f"{what} did not come in {PATIENCE_S:.0f} s")
-        time.sleep(0.01)
