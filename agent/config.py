@@ -37,7 +37,7 @@ class QueueIntent:
 
 @dataclass(frozen=True)
 class LimitsIntent:
-    """After how many seconds a run of each kind is ended, and the memory a worker may use (bytes)."""
+    """After how many seconds a run of each kind is ended, and how large workers and files may be (bytes)."""
 
     extract_chunk: Seconds = 120.0
     append_buffer: Seconds = 30.0
@@ -50,6 +50,8 @@ class LimitsIntent:
     other: Seconds = 300.0
     worker_rss_bytes: Count = 1_500_000_000
     recycle_rss_bytes: Count = 400_000_000
+    document_bytes: Count = 16 * 1024 * 1024
+    mail_bytes: Count = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,15 @@ class TreeIntent:
 
 @dataclass(frozen=True)
 class ScheduleIntent:
-    """When sources are looked at again, and the zone that days are cut in (IANA name; empty: the system's)."""
+    """When sources are looked at again, and the zone that days are cut in (IANA name; empty: the system's).
+
+    ``watch``: changes are noticed as they happen, at least ``watch_seconds`` apart; the look every ``sync_seconds``
+    stays as the safety net.
+    """
 
     sync_seconds: Seconds = 900.0
+    watch: bool = True
+    watch_seconds: Annotated[float, msgspec.Meta(ge=1)] = 2.0
     timezone: str = ""
 
 
@@ -109,7 +117,11 @@ class ModelsIntent:
 
 @dataclass(frozen=True)
 class SourceIntent:
-    """One source the owner named. ``id`` never changes; ``paths`` are absolute."""
+    """One source the owner named. ``id`` never changes; ``paths`` are absolute.
+
+    ``include`` and ``exclude`` are patterns in the syntax of ``.gitignore``; with ``include`` only what matches is
+    read. ``hidden``: names that begin with a dot are read too. ``max_bytes`` overrides ``limits.document_bytes``.
+    """
 
     id: str
     kind: str
@@ -117,6 +129,9 @@ class SourceIntent:
     paths: tuple[str, ...]
     private: bool = False
     exclude: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    hidden: bool = False
+    max_bytes: Count | None = None
 
 
 @dataclass(frozen=True)

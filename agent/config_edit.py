@@ -70,11 +70,31 @@ def add_source(paths: Paths, source: SourceIntent) -> Intent:
         table.add("paths", list(source.paths))
         if source.private:
             table.add("private", True)
-        if source.exclude:
-            table.add("exclude", list(source.exclude))
+        for key, patterns in (("exclude", source.exclude), ("include", source.include)):
+            if patterns:
+                table.add(key, list(patterns))
+        if source.hidden:
+            table.add("hidden", True)
+        if source.max_bytes is not None:
+            table.add("max_bytes", source.max_bytes)
         listed.append(table)
 
     return edit_intent(paths, change)
+
+
+def remove_source(paths: Paths, source_id: str) -> bool:
+    """Take a source out of the intent; return whether it was there. Raises ``ConfigBroken``."""
+    removed: list[str] = []
+
+    def change(document: Any) -> None:
+        listed = document.get("sources", [])
+        for at in reversed(range(len(listed))):
+            if listed[at].get("id") == source_id:
+                removed.append(source_id)
+                del listed[at]
+
+    edit_intent(paths, change)
+    return bool(removed)
 
 
 @contextmanager

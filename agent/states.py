@@ -80,7 +80,14 @@ class ItemState(StrEnum):
     QUEUED = "queued"  # its ingest_file job was enqueued
     CURRENT = "current"  # the memory holds what was seen last
     UNREADABLE = "unreadable"  # could not be read; the reason is kept, a change tries again
-    GONE = "gone"  # no longer there
+    GONE = "gone"  # no longer there; its ingest_file job takes it out of the memory
+
+
+class Answer(StrEnum):
+    """What an owner says to a question about what is no longer there."""
+
+    ACCEPT = "accept"  # it is meant to be gone: its memory goes too
+    REFUSE = "refuse"  # keep what is held of it
 
 
 class NodeKind(StrEnum):

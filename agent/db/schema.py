@@ -290,5 +290,30 @@ CREATE TABLE mem_tree_state (
 ) STRICT, WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_V1,)
+_V2 = """
+-- Secrets that were masked in the held version.
+ALTER TABLE mem_tree_items ADD COLUMN masked INTEGER NOT NULL DEFAULT 0;
+-- 1: the watcher saw it change; it is read before what a first look found.
+ALTER TABLE mem_tree_items ADD COLUMN urgent INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX mem_tree_items_urgent ON mem_tree_items (source_id, state, sort_key) WHERE urgent = 1;
+
+-- Hash of the last bytes as of the last look: a file that only grew is read from there on.
+ALTER TABLE mem_tree_files ADD COLUMN tail_hash TEXT;
+
+-- How long the last whole look took (ms), and by which version of the readers its items were read.
+ALTER TABLE mem_tree_sources ADD COLUMN look_ms INTEGER;
+ALTER TABLE mem_tree_sources ADD COLUMN reading_version INTEGER NOT NULL DEFAULT 1;
+
+-- What a look must not decide alone: one open question a source at most. Answers stand in the ledger.
+CREATE TABLE mem_tree_questions (
+  source_id    TEXT PRIMARY KEY,
+  question_id  TEXT NOT NULL,           -- hash of what is no longer there: another loss is another question
+  gone         INTEGER NOT NULL,        -- items no longer there
+  held         INTEGER NOT NULL,        -- items that were held
+  examples     TEXT NOT NULL,           -- JSON: a few of their keys
+  asked_at_ms  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_V1, _V2)
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -70,7 +70,10 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class CanonicalItem:
-    """One item as the memory keeps it. ``content_hash`` is that of what was read (compare with ``seen_hash``)."""
+    """One item as the memory keeps it. ``content_hash`` is that of what was read (compare with ``seen_hash``).
+
+    ``masked`` is how many secrets were masked in it.
+    """
 
     source_kind: SourceKind
     item_key: str
@@ -78,6 +81,7 @@ class CanonicalItem:
     time_ms: int | None
     content_hash: str
     sections: tuple[Section, ...] = field(default=())
+    masked: int = 0
 
 
 def break_key(source_kind: SourceKind, section: Section, block: Block, time_ms: int | None) -> int:

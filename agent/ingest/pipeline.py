@@ -149,7 +149,7 @@ def upsert_chunks_tx(connection: Connection, item: Item, version: Version) -> li
         """
         UPDATE mem_tree_items
            SET title = ?, time_ms = ?, sort_key = ?, seen_hash = ?, held_hash = ?, version_ms = ?, state = ?,
-               reason = NULL
+               reason = NULL, masked = ?
          WHERE item_seq = ?
         """,
         (
@@ -160,6 +160,7 @@ def upsert_chunks_tx(connection: Connection, item: Item, version: Version) -> li
             canonical.content_hash,
             version_ms,
             str(ItemState.CURRENT),
+            canonical.masked,
             item.item_seq,
         ),
     )
