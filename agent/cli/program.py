@@ -15,11 +15,15 @@ from agent.cli.command import SETTINGS, global_options, output_of
 
 INTERRUPTED = 130
 
+# By topic, in the order of the help. A topic without commands is not shown.
 COMMANDS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
-    ("The agent", (running.run, running.stop, running.status, running.doctor, running.open_page, running.demo)),
+    ("The agent", (running.run, running.stop, running.status, running.open_page, running.demo)),
     ("What it reads", (sources.add, sources.sources, sources.sync)),
     ("What it remembers", (memory.search, memory.show, memory.tree)),
+    ("Forgetting", ()),
     ("Its work", (queue.jobs, queue.retry, queue.cancel, queue.pause, queue.resume)),
+    ("Keeping it", (running.doctor,)),
+    ("Settings", ()),
 )
 
 
@@ -29,6 +33,8 @@ class Program(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(len(name) for name in self.commands)
         for topic, commands in COMMANDS:
+            if not commands:
+                continue
             with formatter.section(topic):
                 formatter.write_dl(
                     [(f"{command.name:{width}}", command.get_short_help_str(60)) for command in commands]
