@@ -13,7 +13,7 @@ import apsw
 
 from agent.errors import BreakerOpen, DatabaseCorrupt, DatabaseRefused, SapwoodError
 
-_BUSY, _LOCKED, _READONLY, _CORRUPT, _FULL, _CANTOPEN, _NOTADB = 5, 6, 8, 11, 13, 14, 26
+_ERROR, _BUSY, _LOCKED, _READONLY, _CORRUPT, _FULL, _CANTOPEN, _NOTADB = 1, 5, 6, 8, 11, 13, 14, 26
 # IOERR_TRUNCATE, the -shm family (SHMOPEN, SHMSIZE, SHMMAP), IOERR_IN_PAGE (openhuman 2206: they pass by themselves).
 _TRANSIENT_EXTENDED = frozenset({1546, 4618, 4874, 5386, 8714})
 _IOERR = 10
@@ -77,6 +77,11 @@ def is_sqlite_disk_full(error: BaseException) -> bool:
 def is_sqlite_corrupt(error: BaseException) -> bool:
     """Return whether SQLite calls the file damaged or no database."""
     return isinstance(error, DatabaseCorrupt) or _primary(error) in (_CORRUPT, _NOTADB)
+
+
+def is_sqlite_schema_lost(error: BaseException) -> bool:
+    """Return whether a table that every version has cannot be found: the page that lists them was overwritten."""
+    return _primary(error) == _ERROR and "no such table" in str(error)
 
 
 def is_host_io(error: BaseException) -> bool:
