@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from agent.actions.home import NOT_RUNNING
 from agent.actions.pausing import Paused, read_paused
+from agent.actions.times import span_words
 from agent.clock import iso
-from agent.queue.counts import QueueCounts, count_done_since, count_jobs, count_waiting
-from agent.states import AgentState, Lifecycle
+from agent.queue.counts import QueueCounts, count_done_since, count_jobs, count_waiting, has_waiting
+from agent.states import AgentState, JobKind, Lifecycle
 
 if TYPE_CHECKING:
     from agent.actions.home import Home
@@ -72,9 +73,13 @@ def status(home: Home) -> Status:
         summaries = int(connection.value("SELECT count(*) FROM mem_tree_summaries"))
         embedded = _embedded(connection, home)
         paused = read_paused(connection, now_ms)
-        eta = _eta_seconds(connection, queue, now_ms) if running and paused.paused_until_ms is None else None
+        unread = unread_items(connection)
+        eta = None
+        if running and paused.paused_until_ms is None:
+            due = queue.ready + queue.running
+            eta = 0 if not due and not queue.deferred else seconds_left(connection, due, unread, now_ms)
     workers = worker_statuses(home) if running else ()
-    growing = growing_words(growth_of(chunks, queue.waiting, summaries))
+    growing = growing_words(growth_of(chunks, queue.waiting, summaries, unread))
     state, reason = _state(running, paused, queue, len(home.intent.sources), home.config_problem, growing)
     if running:
         state, reason = _as_the_agent_says(home) or (state, reason)
@@ -97,6 +102,15 @@ def status(home: Home) -> Status:
 
 
 @dataclass(frozen=True)
+class Unread:
+    """Items that were found and wait for a job of their own, and how many were read. ``looking``: more may come."""
+
+    waiting: int = 0
+    read: int = 0
+    looking: bool = False
+
+
+@dataclass(frozen=True)
 class Growth:
     """How far the memory has grown: ``grown`` of ``chunks`` have left the queue, ``jobs`` rows have still to run."""
 
@@ -104,9 +118,17 @@ class Growth:
     chunks: int
     jobs: int
     summaries: int
+    unread: Unread = Unread()
+    seconds_left: int | None = None
+
+    @property
+    def share(self) -> float:
+        """How much of what is known of is grown, 0 … 1; an item that waits counts as much as one that was read."""
+        known = self.chunks * (1 + self.unread.waiting / max(1, self.unread.read))
+        return self.grown / known if known else 0.0
 
 
-def growth(connection: Connection) -> Growth:
+def growth(connection: Connection, now_ms: int) -> Growth:
     """Return how far it is, from indexes alone, so that it can be asked several times a second."""
     pending, admitted, chunks, summaries = connection.all(
         """
@@ -116,19 +138,48 @@ def growth(connection: Connection) -> Growth:
                (SELECT count(*) FROM mem_tree_summaries)
         """
     )[0]
-    return Growth(chunks - pending - admitted, chunks, count_waiting(connection), summaries)
+    jobs, unread = count_waiting(connection), unread_items(connection)
+    left = seconds_left(connection, jobs, unread, now_ms) if jobs else 0
+    return Growth(chunks - pending - admitted, chunks, jobs, summaries, unread, left)
 
 
-def growth_of(chunks: dict[str, int], jobs: int, summaries: int) -> Growth:
-    """Return the same from counts that are there already."""
+def growth_of(chunks: dict[str, int], jobs: int, summaries: int, unread: Unread) -> Growth:
+    """Return the same from counts that are there already, without the time that is left."""
     total = sum(chunks.values())
-    return Growth(total - chunks[Lifecycle.PENDING_EXTRACTION] - chunks[Lifecycle.ADMITTED], total, jobs, summaries)
+    grown = total - chunks[Lifecycle.PENDING_EXTRACTION] - chunks[Lifecycle.ADMITTED]
+    return Growth(grown, total, jobs, summaries, unread)
 
 
 def growing_words(found: Growth) -> str:
-    """Return how far it is for people: ``42 of 310 chunks, 12 jobs left``."""
-    jobs = f"{found.jobs} {'job' if found.jobs == 1 else 'jobs'} left"
-    return f"{found.grown} of {found.chunks} chunks, {jobs}" if found.chunks else jobs
+    """Return how far it is for people: ``42 of 310 chunks, 80 items to read, 12 jobs, about 2 minutes left``."""
+    parts = [f"{found.grown} of {found.chunks} chunks"] if found.chunks else []
+    if found.unread.waiting:
+        parts.append(f"{found.unread.waiting} {'item' if found.unread.waiting == 1 else 'items'} to read")
+    parts.append(f"{found.jobs} {'job' if found.jobs == 1 else 'jobs'}")
+    if found.seconds_left:
+        parts.append(f"about {span_words(found.seconds_left)}")
+    return f"{', '.join(parts)} left"
+
+
+def unread_items(connection: Connection) -> Unread:
+    """Return how many items wait to be read and how many were, along one index."""
+    waiting, known = connection.all(
+        "SELECT coalesce(sum(state = 'found'), 0), count(*) FROM mem_tree_items INDEXED BY mem_tree_items_by_state"
+    )[0]
+    return Unread(waiting, known - waiting, has_waiting(connection, str(JobKind.SYNC_SOURCE)))
+
+
+def seconds_left(connection: Connection, jobs: int, unread: Unread, now_ms: int) -> int | None:
+    """Return how long what is known of will take at the pace of the last minute; ``None`` where that says nothing.
+
+    An item that waits counts as its reading, its sealing, and an extraction for each chunk that items have on average.
+    """
+    settled, first_ms = count_done_since(connection, now_ms - RATE_WINDOW_MS)
+    if settled < RATE_MINIMUM or first_ms is None or unread.looking:
+        return None
+    chunks = int(connection.value("SELECT count(*) FROM mem_tree_chunks")) if unread.waiting else 0
+    left = jobs + unread.waiting * (2 + chunks / max(1, unread.read))
+    return round(left * max(1, now_ms - first_ms) / settled / 1000)
 
 
 def chunk_counts(connection: Connection) -> dict[str, int]:
@@ -184,16 +235,6 @@ def _embedded(connection: Connection, home: Home) -> int:
         )
         or 0
     )
-
-
-def _eta_seconds(connection: Connection, queue: QueueCounts, now_ms: int) -> int | None:
-    left = queue.ready + queue.running
-    if not left and not queue.deferred:
-        return 0
-    settled, first_ms = count_done_since(connection, now_ms - RATE_WINDOW_MS)
-    if settled < RATE_MINIMUM or first_ms is None:
-        return None
-    return round(left * max(1, now_ms - first_ms) / settled / 1000)
 
 
 def _as_the_agent_says(home: Home) -> tuple[AgentState, str] | None:

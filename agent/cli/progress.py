@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, TextIO
 
 from agent.actions.status import Growth, growing_words, growth
+from agent.clock import SYSTEM_CLOCK
 from agent.errors import SapwoodError
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Progress:
                 continue
             seen = version
             begun = time.monotonic()
-            found = growth(connection)
+            found = growth(connection, SYSTEM_CLOCK.now_ms())
             wait = max(every, SHARE_OF_TIME * (time.monotonic() - begun))
             self._say(found)
 
@@ -130,6 +131,5 @@ def words(found: Growth) -> str:
 
 def bar_line(found: Growth, columns: int) -> str:
     """Return the same with a bar in front, cut to the terminal's width."""
-    share = found.grown / found.chunks if found.chunks else 0.0
-    full = BAR_WIDTH if not found.jobs else min(BAR_WIDTH - 1, int(share * BAR_WIDTH))
+    full = BAR_WIDTH if not found.jobs else min(BAR_WIDTH - 1, int(found.share * BAR_WIDTH))
     return f"{'━' * full}{'─' * (BAR_WIDTH - full)} {words(found)}"[: max(0, columns - 1)]

@@ -68,6 +68,12 @@ def count_waiting(connection: Connection) -> int:
     return count
 
 
+def has_waiting(connection: Connection, kind: str) -> bool:
+    """Return whether a row of this kind is ready (due or not) or running, at the cost of two seeks."""
+    found = connection.one("SELECT 1 FROM mem_tree_jobs WHERE kind = ? AND phase IN (1, 2) LIMIT 1", (kind,))
+    return found is not None
+
+
 def count_done_since(connection: Connection, since_ms: int) -> tuple[int, int | None]:
     """Return how many rows were done after ``since_ms`` and when the first of them was (UTC ms)."""
     count, first_ms = connection.one(

@@ -7,11 +7,18 @@ import pytest
 from agent.actions import status as room
 from agent.actions.home import NOT_RUNNING, Home
 from agent.actions.pausing import pause
-from agent.actions.status import status
+from agent.actions.status import growth, status
 from agent.clock import FakeClock
 from agent.queue.enqueue import enqueue
 from agent.queue.types import NewJob
 from agent.states import AgentState
+
+CHUNK = """
+INSERT INTO mem_tree_chunks
+       (chunk_id, source_kind, source_id, item_key, item_seq, position, body_hash, order_key, sort_key, break_key,
+        locator, tokens, text, lifecycle, created_at_ms)
+VALUES (?, 'document', 's', 'i', ?, 0, '', 0, x'00', 0, '{}', 1, '', 'sealed', 0)
+"""
 
 
 @pytest.fixture
@@ -92,3 +99,27 @@ def test_time_left_follows_recent_throughput(home: Home, clock: FakeClock) -> No
     for job_id in ids[40:]:
         finish(home, job_id, clock.now_ms())
     assert status(home).eta_seconds == 0
+
+
+def test_time_left_counts_items_that_wait_for_a_job_of_their_own(home: Home, clock: FakeClock) -> None:
+    connection, begun = home.connection, clock.now_ms()
+    ids = [put(home, number) for number in range(50)]
+    clock.advance(10)
+    for number, job_id in enumerate(ids[:40]):
+        finish(home, job_id, begun + number * 250)
+    with connection.write():
+        for number, state in enumerate(["current"] * 4 + ["found"] * 30):
+            connection.run(
+                """
+                INSERT INTO mem_tree_items (source_id, item_key, source_kind, place, sort_key, state)
+                VALUES ('s', ?, 'document', '{}', x'00', ?)
+                """,
+                (str(number), state),
+            )
+        for number in range(8):
+            connection.run(CHUNK, (str(number), number + 1))
+    # Ten jobs, and thirty items with a reading, a sealing and two extractions each, at four a second.
+    assert growth(connection, clock.now_ms()).seconds_left == round((10 + 30 * 4) / 4)
+
+    enqueue(connection, NewJob.sync_source("s"), clock.now_ms())
+    assert growth(connection, clock.now_ms()).seconds_left is None, "while it looks, nobody knows how much is there"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 
-from agent.actions.status import Growth
+import pytest
+
+from agent.actions.status import Growth, Unread
 from agent.cli.progress import Progress, bar_line, words
 from agent.db import Connection
 from agent.paths import Paths
@@ -77,3 +79,11 @@ def test_bar_fits_the_terminal_and_is_full_only_at_the_end() -> None:
     assert "─" in bar_line(Growth(4, 4, 1, 0), 80)
     assert "─" not in bar_line(Growth(4, 4, 0, 1), 80)
     assert words(Growth(0, 0, 3, 0)) == "looking: 3 jobs left"
+
+
+def test_items_that_wait_and_the_time_that_is_left_are_told_once_known() -> None:
+    early = Growth(20, 40, 12, 3, Unread(160, 40, looking=True))
+    assert words(early) == "growing: 20 of 40 chunks, 160 items to read, 12 jobs left"
+    late = Growth(20, 40, 1, 3, Unread(1, 40), seconds_left=150)
+    assert words(late) == "growing: 20 of 40 chunks, 1 item to read, 1 job, about 2 minutes left"
+    assert early.share == pytest.approx(0.1), "items that wait are not grown"
