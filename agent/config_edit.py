@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.config import Intent, SourceIntent, load_intent, parse_intent
-from agent.errors import ConfigBroken, UsageFault
+from agent.errors import AgentFault, ConfigBroken, UsageFault
 from agent.paths import Paths
 
 
@@ -38,6 +38,26 @@ def edit_intent(paths: Paths, change: Callable[[Any], None]) -> Intent:
         write_atomically(paths.config_file, changed)
         write_atomically(paths.last_good_config, changed)
     return load_intent(paths).intent
+
+
+def replace_intent(paths: Paths, text: str, *, was: str) -> Intent:
+    """Put a whole new text in the place of ``was``, sound or not, and return the intent in it.
+
+    Raises ``ConfigBroken`` for a text that cannot be read, ``AgentFault`` where the file is no longer ``was``; nothing
+    was changed then. Blocks while another process edits.
+    """
+    with _locked(paths):
+        found = parse_intent(text)
+        held = paths.config_file.read_text("utf-8", errors="replace") if paths.config_file.exists() else ""
+        if held != was:
+            raise AgentFault(
+                "config.toml was changed by another program meanwhile",
+                "nothing was written over it",
+                "look at what it says now, then change it again",
+            )
+        write_atomically(paths.config_file, text)
+        write_atomically(paths.last_good_config, text)
+    return found
 
 
 def keep_last_good(paths: Paths) -> bool:

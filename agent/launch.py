@@ -76,5 +76,18 @@ def run_program(argv: Sequence[str], *, timeout_s: float, text: str | None = Non
     )
 
 
+def run_in_terminal(argv: Sequence[str]) -> int:
+    """Run a program on our own streams, an editor for one, and return its exit code; blocks for as long as it runs.
+
+    Ctrl-C is the program's meanwhile. Raises ``OSError`` where it cannot be started.
+    """
+    with subprocess.Popen(list(argv), env=clean_environment()) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                continue
+
+
 def _no_window() -> int:
     return int(getattr(subprocess, "CREATE_NO_WINDOW", 0))
