@@ -25,10 +25,10 @@ class Removed:
     summaries: int
 
 
-def remove_item(connection: Connection, item_seq: int) -> Removed:
+def remove_item(connection: Connection, item_seq: int, *, spare_running: bool = False) -> Removed:
     """Delete an item with everything made from it alone, inside the caller's transaction.
 
-    The caller asks for a seal of the source's tree. Rows of ``mem_tree_files`` stay: whether a file may be looked at
+    ``spare_running`` leaves the rows of running jobs: for a job that removes its own item. The caller asks for a seal of the source's tree. Rows of ``mem_tree_files`` stay: whether a file may be looked at
     again is the look's to say.
     """
     row = connection.one("SELECT source_id, item_key, source_kind FROM mem_tree_items WHERE item_seq = ?", (item_seq,))
@@ -44,7 +44,7 @@ def remove_item(connection: Connection, item_seq: int) -> Removed:
     summaries = 0
     if source_kind == SourceKind.DOCUMENT:
         summaries = remove_tree(connection, tree_id(TreeKind.DOCUMENT, source_id, item_key))
-    forget_jobs(connection, source_id, item_key)
+    forget_jobs(connection, source_id, item_key, spare_running=spare_running)
     connection.run("DELETE FROM mem_tree_items WHERE item_seq = ?", (item_seq,))
     return Removed(len(chunks), summaries)
 
@@ -65,15 +65,18 @@ def remove_tree(connection: Connection, name: str) -> int:
     return len(summaries)
 
 
-def forget_jobs(connection: Connection, source_id: str, item_key: str) -> None:
+def forget_jobs(connection: Connection, source_id: str, item_key: str, *, spare_running: bool = False) -> None:
     """Delete the rows of the queue that name an item, in every status: their keys and payloads hold its name.
 
-    One that runs loses its lease with its row, so nothing of it is applied.
+    One that runs loses its lease with its row, so nothing of it is applied, unless running ones are spared.
     """
     document = f"{source_id}/{item_key}"
     tree = tree_id(TreeKind.DOCUMENT, source_id, item_key)
     for begin in (f"ingest:{source_id}:{item_key}", f"seal_doc:{document}"):
-        connection.run("DELETE FROM mem_tree_jobs WHERE dedupe_key = ?", (begin,))
+        connection.run(
+            "DELETE FROM mem_tree_jobs WHERE dedupe_key = ? AND NOT (? AND status = 'running')",
+            (begin, int(spare_running)),
+        )
     # A document's versions and levels follow its name; no other name continues with these characters and digits only.
     for begin in (f"seal_doc:{document}@", f"seal:{tree}:"):
         connection.run(
@@ -82,6 +85,7 @@ def forget_jobs(connection: Connection, source_id: str, item_key: str) -> None:
              WHERE dedupe_key > ?1
                AND dedupe_key < ?1 || ':'
                AND substr(dedupe_key, length(?1) + 1) NOT GLOB '*[^0-9]*'
+               AND NOT (?2 AND status = 'running')
             """,
-            (begin,),
+            (begin, int(spare_running)),
         )
