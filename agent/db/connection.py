@@ -19,6 +19,7 @@ from typing import Any
 import apsw
 
 from agent.db import faults
+from agent.db.aside import opening
 from agent.db.migrations import migrate
 from agent.db.turn import WriteTurn
 from agent.errors import AgentFault, DatabaseRefused
@@ -231,15 +232,10 @@ def connect(
     """
     refuse_old_sqlite(sqlite_version())
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-    if create:
-        _create_for_owner_alone(path)
+    # Until the connection has the log and the shared memory too, nobody may move the file away under it.
+    with opening(path):
+        raw = _open(path, flags, busy_timeout_ms)
     try:
-        raw = apsw.Connection(str(path), flags=flags)
-    except apsw.Error as error:
-        raise faults.refusal(error, path) from error
-    try:
-        raw.set_busy_timeout(busy_timeout_ms)
-        _set_pragmas(raw, path)
         connection = Connection(raw, WriteTurn(turn_path) if turn_path is not None else None)
         migrate(connection, path)
     except apsw.Error as error:
@@ -249,6 +245,25 @@ def connect(
         raw.close()
         raise
     return connection
+
+
+def _open(path: Path, flags: int, busy_timeout_ms: int) -> apsw.Connection:
+    if flags & apsw.SQLITE_OPEN_CREATE:
+        _create_for_owner_alone(path)
+    try:
+        raw = apsw.Connection(str(path), flags=flags)
+    except apsw.Error as error:
+        raise faults.refusal(error, path) from error
+    try:
+        raw.set_busy_timeout(busy_timeout_ms)
+        _set_pragmas(raw, path)
+    except apsw.Error as error:
+        raw.close()
+        raise faults.refusal(error, path) from error
+    except BaseException:
+        raw.close()
+        raise
+    return raw
 
 
 def _create_for_owner_alone(path: Path) -> None:

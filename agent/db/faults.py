@@ -40,6 +40,10 @@ PAUSE_S = {
     FaultClass.OTHER: 1.0,
 }
 
+REBUILD_HINT = (
+    "`sapwood rebuild` puts it aside and grows the memory anew from its sources; a running agent does so itself"
+)
+
 
 def extended_code(error: BaseException) -> int | None:
     """Return the extended result code of an SQLite error, or ``None`` for anything else."""
@@ -122,7 +126,7 @@ def refusal(error: apsw.Error, path: Path) -> SapwoodError:
         return DatabaseCorrupt(
             "the memory file is damaged or is not a database",
             f"{path}: {error}",
-            "move it away and start again: the memory grows anew from its sources",
+            REBUILD_HINT,
         )
     if is_sqlite_disk_full(error) or (is_host_io(error) and _primary(error) == _IOERR):
         return DatabaseRefused(

@@ -10,6 +10,12 @@ if TYPE_CHECKING:
 PAUSE_KEY = "pause_until_ms"
 """The owner's pause: its end in UTC ms. Workers obey it, the supervisor reports it."""
 
+DAMAGE_KEY = "damage"
+"""What an owner is told of a damaged memory that was grown again (``aside.py``)."""
+
+LEDGER_KEY = "ledger_applied"
+"""How much of the ledger was applied to this memory; missing: none of it, the next start applies it."""
+
 
 def get_state(connection: Connection, key: str) -> str | None:
     """Return a value, or ``None`` where none was set."""
