@@ -35,7 +35,7 @@ MAX_AUTHORS = 8
 
 _PARAGRAPH, _LINE_GROUP, _LINE, _WORD, _LETTERS = 0, -1, -2, -3, -4
 _LEVELS = (_PARAGRAPH, _LINE_GROUP, _LINE, _WORD, _LETTERS)
-_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？；][”』」’）]*\s*|\n(?=[ \t]*\n)")
+SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？；][”』」’）]*\s*|\n(?=[ \t]*\n)")
 _SPACES = re.compile(r"\s+")
 _LIST_ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,4}[.)])[ \t]")
 
@@ -175,7 +175,7 @@ def _split_block(text: str, begin: int, end: int, block: Block, index: int) -> I
         # Where a sentence ends with its line, whole lines stay together.
         ends = [
             (match.end(), _LINE_GROUP if "\n" in match[0] else _LINE)
-            for match in _SENTENCE_END.finditer(text, begin, end)
+            for match in SENTENCE_END.finditer(text, begin, end)
         ]
         yield from _spans(text, begin, end, ends, index)
         return
