@@ -28,8 +28,8 @@ class Removed:
 def remove_item(connection: Connection, item_seq: int, *, spare_running: bool = False) -> Removed:
     """Delete an item with everything made from it alone, inside the caller's transaction.
 
-    ``spare_running`` leaves the rows of running jobs: for a job that removes its own item. The caller asks for a seal of the source's tree. Rows of ``mem_tree_files`` stay: whether a file may be looked at
-    again is the look's to say.
+    ``spare_running`` leaves the rows of running jobs: for a job that removes its own item. The caller asks for a seal
+    of the source's tree. Rows of ``mem_tree_files`` stay: whether a file may be looked at again is the look's to say.
     """
     row = connection.one("SELECT source_id, item_key, source_kind FROM mem_tree_items WHERE item_seq = ?", (item_seq,))
     if row is None:
