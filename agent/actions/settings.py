@@ -52,14 +52,14 @@ class Settings:
 
     def value(self, key: str) -> Any:
         """Return what a key names: a value, a section, a source, or all sources. Raises ``UsageFault``."""
-        found: dict[str, Any] = msgspec.to_builtins(self.intent)
+        found: dict[str, Any] = _plain(self.intent)
         if key == SOURCES or key in found:
             return found[key]
         if key.startswith(f"{SOURCES}.") and key.count(".") == 1:
             source = self.intent.source(key.partition(".")[2])
             if source is None:
                 raise unknown_key(key, self.intent)
-            return msgspec.to_builtins(source)
+            return _plain(source)
         return self.one(key).value
 
     def one(self, key: str) -> Setting:
@@ -70,7 +70,7 @@ class Settings:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        whole: dict[str, Any] = msgspec.to_builtins(self.intent)
+        whole: dict[str, Any] = _plain(self.intent)
         said = {each.key: each.origin for each in self.values if each.origin != DEFAULT}
         return {**whole, "origins": said, "unknown": list(self.unknown), "problem": self.problem}
 
@@ -143,9 +143,7 @@ def _settings(intent: Intent, written: Mapping[str, Any], environ: Mapping[str, 
         origin = FILE if _said(written, key) else DEFAULT
         if _variable(key) in said:
             origin = ENVIRONMENT
-        yield Setting(
-            key, msgspec.to_builtins(value), None if default is MISSING else msgspec.to_builtins(default), origin
-        )
+        yield Setting(key, _plain(value), None if default is MISSING else _plain(default), origin)
 
 
 def _places(intent: Intent) -> Iterator[tuple[str, Any, Field[Any]]]:
@@ -169,6 +167,10 @@ def _field(kind: type[Any], name: str) -> Field[Any]:
 
 def _default(field: Field[Any]) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def _variable(key: str) -> str | None:
@@ -318,7 +320,7 @@ def _refused_or_same(key: str, value: Any, intent: Intent) -> Any:
 
         try:
             ZoneInfo(value)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, KeyError) as error:
             raise UsageFault(
                 f"there is no time zone {value}", "", "write it as Europe/Berlin; empty is the system's"
             ) from error

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from agent.cli.output import Output
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
@@ -40,11 +42,34 @@ def global_options() -> list[click.Option]:
     ]
 
 
+class SourceWord(click.ParamType[str]):
+    """The id of a source; a shell completes it from the intent, without opening the memory."""
+
+    name = "text"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        from agent.cli.completion import intent_here
+
+        return [
+            CompletionItem(source.id, help=source.name if source.name != source.id else None)
+            for source in intent_here().sources
+            if source.id.startswith(incomplete)
+        ]
+
+
 class SapwoodCommand(click.Command):
-    """A command with the global options, and examples that its help keeps line by line."""
+    """A command with the global options, and examples that its help keeps line by line.
+
+    What is called ``source`` in it, an option or an argument, is completed as one.
+    """
 
     def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        for each in self.params:
+            if each.name == "source" and isinstance(each.type, type(click.STRING)):
+                each.type = SourceWord()
         self.params.extend(global_options())
         self.context_settings = {**SETTINGS, **self.context_settings}
         self.examples = examples

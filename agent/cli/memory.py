@@ -57,7 +57,7 @@ def search(context: click.Context, /, query: tuple[str, ...], limit: int, **filt
 
 @click.command(
     cls=SapwoodCommand,
-    short_help="One node: its text, what is below and above it, where it is from.",
+    short_help="One node: its text, what is around it, its origin.",
     examples="""
     sapwood show 3f2a9c
     sapwood show 3f2a9c --depth 2

@@ -138,6 +138,12 @@ class Output:
         line.rstrip()
         self.console.print(line, soft_wrap=True)
 
+    def verbatim_whole(self, text: str, style: str = "") -> None:
+        """Print one line whole, however long: for what others go on working with (a path, a line of a log)."""
+        from rich.text import Text
+
+        self.console.print(Text(clean(text), style), soft_wrap=True)
+
     def note(self, text: str, style: str = "dim") -> None:
         """Print a paragraph on stderr."""
         self._wrapped(self.errors, text, style, 0)

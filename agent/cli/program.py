@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import click
 
-from agent.cli import memory, queue, running, sources
+from agent.cli import completion, intent, memory, queue, running, sources
 from agent.cli.command import SETTINGS, global_options, output_of
 
 INTERRUPTED = 130
@@ -23,7 +23,7 @@ COMMANDS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ("Forgetting", ()),
     ("Its work", (queue.jobs, queue.retry, queue.cancel, queue.pause, queue.resume)),
     ("Keeping it", (running.doctor,)),
-    ("Settings", ()),
+    ("Settings", (intent.config, intent.usage, completion.completion)),
 )
 
 
@@ -65,6 +65,9 @@ def main(arguments: Sequence[str]) -> int:
     # platformdirs tells programmers, not people, that it falls back to the temporary folder.
     warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR")
     program = build()
+    asked = completion.answer(program)
+    if asked is not None:
+        return asked
     context: click.Context | None = None
     try:
         try:
