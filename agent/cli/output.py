@@ -144,6 +144,10 @@ class Output:
 
         self.console.print(Text(clean(text), style), soft_wrap=True)
 
+    def flush(self) -> None:
+        """Let whoever reads a pipe see what was printed so far."""
+        self._stdout.flush()
+
     def note(self, text: str, style: str = "dim") -> None:
         """Print a paragraph on stderr."""
         self._wrapped(self.errors, text, style, 0)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import click
 
-from agent.cli import completion, intent, memory, queue, running, sources
+from agent.cli import completion, intent, memory, queue, records, running, sources
 from agent.cli.command import SETTINGS, global_options, output_of
 
 INTERRUPTED = 130
@@ -23,7 +23,7 @@ COMMANDS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ("Forgetting", ()),
     ("Its work", (queue.jobs, queue.retry, queue.cancel, queue.pause, queue.resume)),
     ("Keeping it", (running.doctor,)),
-    ("Settings", (intent.config, intent.usage, completion.completion)),
+    ("Settings", (intent.config, intent.usage, records.logs, completion.completion)),
 )
 
 
