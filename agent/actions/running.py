@@ -31,6 +31,7 @@ class Ran:
     words: str
     failed_jobs: int
     exit_code: int
+    notice: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _told(result: SupervisorResult, *, once: bool) -> Ran:
     if result.failed_jobs:
         words = f"{words}; {result.failed_jobs} failed, see `sapwood jobs --status failed`"
     code = INTERRUPTED if result.signal == signal.SIGINT else result.exit_code
-    return Ran(str(result.ended), words, result.failed_jobs, code)
+    return Ran(str(result.ended), words, result.failed_jobs, code, result.notice)
 
 
 def stop_agent(paths: Paths | None = None, *, wait: bool = False) -> Stopped:

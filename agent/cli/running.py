@@ -35,6 +35,8 @@ def run(context: click.Context, headless: bool, once: bool, workers: int | None)
     paths = find_paths().make()
     with Progress(paths, greeting="" if once else "the agent runs; Ctrl-C or `sapwood stop` ends it"):
         result = run_agent(paths, once=once, workers=workers, debug=output.debug)
+    if result.notice:
+        output.note(result.notice, "")
     if output.as_json:
         output.document(result)
     elif result.words:

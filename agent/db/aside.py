@@ -54,6 +54,10 @@ class Damage:
     found: str
     moved_to: str
 
+    def is_shown(self, now_ms: int) -> bool:
+        """Return whether an owner is still to be told of it: for seven days."""
+        return now_ms - self.at_ms < SHOWN_FOR.total_seconds() * 1000
+
     @property
     def words(self) -> str:
         """What an owner is told."""
@@ -182,7 +186,7 @@ def note_damage(connection: Connection, damage: Damage) -> None:
 
 
 def read_damage(connection: Connection, now_ms: int) -> Damage | None:
-    """Return the last damage while an owner is to be told of it: for seven days."""
+    """Return the last damage while an owner is to be told of it."""
     value = get_state(connection, DAMAGE_KEY)
     if value is None:
         return None
@@ -191,5 +195,4 @@ def read_damage(connection: Connection, now_ms: int) -> Damage | None:
         damage = Damage(int(held["at_ms"]), str(held["found"]), str(held["moved_to"]))
     except (ValueError, KeyError, TypeError):
         return None
-    age_ms = now_ms - damage.at_ms
-    return damage if age_ms < SHOWN_FOR.total_seconds() * 1000 else None
+    return damage if damage.is_shown(now_ms) else None

@@ -29,10 +29,11 @@ from agent.errors import AgentFault, AgentNotRunning
 from agent.paths import Paths
 from agent.system.identity import ProcessIdentity, is_alive, own_identity
 
-VERBS = ("ping", "stop", "open", "reload", "status")
+VERBS = ("ping", "stop", "open", "reload", "status", "examine", "rebuild")
 MAX_MESSAGE = 1 << 20
 MAX_CLIENTS = 16
 CLIENT_PATIENCE_S = 5.0
+PLACE_PATIENCE_S = 1.0
 UNIX_PATH_LIMIT = 100
 """AF_UNIX takes 108 bytes on Linux and 104 on macOS, the closing zero included."""
 _SHORT_FOLDER = "sapwood-"
@@ -175,7 +176,9 @@ class ControlServer:
                     return
                 time.sleep(0.2)
                 continue
-            if self._closed or not self._clients.acquire(blocking=False):
+            # A caller has its answer before the thread that gave it is done: who asks again and again on a busy machine
+            # would find all places taken by callers that have gone.
+            if self._closed or not self._clients.acquire(timeout=PLACE_PATIENCE_S):
                 caller.close()
                 continue
             threading.Thread(target=self._serve, args=(caller,), name="caller", daemon=True).start()

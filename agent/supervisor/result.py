@@ -70,6 +70,8 @@ class SupervisorResult:
     reason: str = ""
     failed_jobs: int = 0
     signal: int | None = None
+    notice: str = ""
+    """What an owner is to be told beside it: the memory was damaged and begun anew meanwhile."""
 
     @property
     def exit_code(self) -> int:

@@ -13,6 +13,8 @@ class Facts:
     """What the state is told from."""
 
     problem: str | None = None
+    needs_owner: bool = False
+    notice: str | None = None
     is_prepared: bool = True
     is_stopping: bool = False
     given_up: int = 0
@@ -25,7 +27,7 @@ class Facts:
 def state_of(facts: Facts) -> tuple[AgentState, str]:
     """Return the state and its reason (``""`` where the state says all). What needs the owner comes first."""
     if facts.problem is not None:
-        return AgentState.ERROR, facts.problem
+        return AgentState.ATTENTION if facts.needs_owner else AgentState.ERROR, facts.problem
     if facts.is_stopping:
         return AgentState.STOPPED, "ending"
     if not facts.is_prepared:
@@ -40,4 +42,6 @@ def state_of(facts: Facts) -> tuple[AgentState, str]:
         )
     if facts.paused_until_ms is not None:
         return AgentState.PAUSED, f"until {iso(facts.paused_until_ms) or 'resumed'}"
+    if facts.notice is not None:
+        return AgentState.ATTENTION, facts.notice
     return (AgentState.IDLE, "") if facts.is_resting else (AgentState.GROWING, "")

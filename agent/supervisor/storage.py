@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 import apsw
 
 from agent.db import Connection, connect
+from agent.db.aside import Damage, move_aside, note_damage, read_damage
 from agent.db.faults import PAUSE_S, FaultClass, classify
+from agent.db.integrity import damage
+from agent.db.state import PAUSE_KEY, get_state, set_state
 from agent.errors import DatabaseCorrupt, SapwoodError
 from agent.supervisor.stopping import BUSY_TIMEOUT_MS
 
@@ -25,7 +28,8 @@ BUSY_AGAIN_S = 0.25
 BUSY_PATIENCE_S = 10.0
 OPEN_TIMEOUT_MS = 1_000
 """A stop must not wait behind another process's migration for longer than this."""
-_STEPS_BETWEEN_LOOKS = 20_000
+FOUND_SHOWN = 160
+CHECKING = "a damaged page was met; the memory file is being looked at, nobody works meanwhile"
 
 Result = TypeVar("Result")
 _log = logging.getLogger("sapwood.supervisor")
@@ -40,7 +44,14 @@ class Storage:
         self.problem: str | None = None
         """Why the memory cannot be used, in an owner's words with what to do; ``None`` while it can."""
         self.is_corrupt = False
+        """Nothing is to use the file until it was looked at. Set from other threads too."""
+        self.damage: Damage | None = None
+        """What an owner is still to be told: this memory was begun anew after one."""
+        self.found = ""
+        self.begun_anew_after = ""
+        """The words of a damage of this very run."""
         self.retry_at = 0.0
+        self._owed: tuple[Damage, str | None] | None = None
         self._episode: FaultClass | None = None
         self._busy_since: float | None = None
 
@@ -50,13 +61,13 @@ class Storage:
         """
         if self.connection is not None:
             return True
-        if now < self.retry_at:
+        if self.is_corrupt or now < self.retry_at:
             return False
         try:
             connection = connect(self._paths.database, self._paths.write_turn, busy_timeout_ms=OPEN_TIMEOUT_MS)
         except DatabaseCorrupt as error:
-            self._refused(error, now)
-            self.is_corrupt = True
+            self.problem, self.found = _in_words(error), _short(str(error.__cause__ or error))
+            self.suspect_corruption()
             return False
         except (SapwoodError, OSError) as error:
             if classify(error) is FaultClass.BUSY and self._is_worth_waiting(now):
@@ -67,6 +78,17 @@ class Storage:
         connection.raw.set_busy_timeout(BUSY_TIMEOUT_MS)
         self.connection, self.problem, self.is_corrupt = connection, None, False
         return True
+
+    def read_notice(self, connection: Connection, wall_ms: int) -> None:
+        """Write down what a move aside owes to the new memory, and read what an owner is to be told."""
+        if self._owed is not None:
+            owed, pause = self._owed
+            with connection.write(turn=False):
+                note_damage(connection, owed)
+                if pause is not None:
+                    set_state(connection, PAUSE_KEY, pause)
+            self._owed = None
+        self.damage = read_damage(connection, wall_ms)
 
     def _is_worth_waiting(self, now: float) -> bool:
         """Return whether another process may just be migrating. Whoever holds the file for ever is told about."""
@@ -110,45 +132,66 @@ class Storage:
             _log.error("%s met %s: %s", what, fault, error)
             self._episode = fault
         if fault is FaultClass.CORRUPT:
+            self.problem = CHECKING
             self.suspect_corruption()
         else:
             self.problem = f"{what}: {error} (tried again every {PAUSE_S[fault]:.0f} s)"
 
     def suspect_corruption(self) -> None:
-        """A worker or a statement met a damaged page: nothing is to use the file until it was looked at."""
+        """A worker, a command or a statement met a damaged page: nothing is to use the file until it was looked at."""
         self.is_corrupt = True
 
     def confirm_corruption(self, is_to_stop: Callable[[], bool]) -> bool | None:
         """Look at the whole file and return whether it is damaged; ``None`` where the look was broken off.
 
-        Blocks for as long as reading the file takes, but ends soon after ``is_to_stop()`` says so. Changes nothing.
+        Every row is held against every index only where each page by itself is well. Blocks for as long as reading the
+        file takes, but ends soon after ``is_to_stop()`` says so. Changes nothing. Raises what is no damage.
         """
         connection = self.connection
         if connection is None:
             return self.is_corrupt
-        connection.raw.set_progress_handler(is_to_stop, _STEPS_BETWEEN_LOOKS)
-        try:
-            verdict = connection.value("PRAGMA quick_check(1)")
-        except Exception as error:
-            if is_to_stop():
-                return None
-            if classify(error) is not FaultClass.CORRUPT:
-                raise
-            verdict = str(error)
-        finally:
-            connection.raw.set_progress_handler(None, 0)
-        self.is_corrupt = verdict != "ok"
-        if self.is_corrupt:
-            self.problem = (
-                f"the memory file is damaged ({str(verdict).splitlines()[0][:200]}); nothing was changed. "
-                f"Stop the agent, move {self._paths.database} and its -wal and -shm away, then start again: "
-                "the memory grows anew from its sources"
-            )
-            _log.critical("the memory file is damaged: %s", verdict)
+        # What this connection read before may be well in its cache and damaged on the disk.
+        connection.raw.release_memory()
+        found = damage(connection, is_to_stop, deep=False) or damage(connection, is_to_stop, deep=True)
+        if found is None or is_to_stop():
+            return None
+        self.is_corrupt = bool(found)
+        if found:
+            self.found = _short(found[0])
         else:
             self.retry_at, self._episode, self.problem = 0.0, None, None
             _log.warning("a process met a damaged page, but the whole file reads well: going on")
         return self.is_corrupt
+
+    def begin_anew(self, wall_ms: int) -> None:
+        """Move the damaged file aside and open a new memory that knows of it. The owner's pause goes along.
+
+        The connection is closed without a checkpoint: the damaged file is kept as it is. Raises ``OSError`` where the
+        file cannot be moved, what ``connect`` raises where no new one can be made; then it is to be called again.
+        """
+        if self.is_corrupt:
+            pause = self._pause_if_readable()
+            self.close(checkpoint=False)
+            moved_to = ""
+            if self._paths.database.exists():
+                moved_to = str(move_aside(self._paths.database, wall_ms))
+            owed = Damage(wall_ms, self.found or "as its owner said", moved_to)
+            self._owed, self.begun_anew_after = (owed, pause), owed.words
+            self.is_corrupt = False
+            _log.critical("the memory file was damaged (%s); it was moved to %s", self.found, moved_to)
+        self.retry_at, self._episode, self.problem = 0.0, None, None
+
+    def _pause_if_readable(self) -> str | None:
+        if self.connection is None:
+            return None
+        try:
+            return get_state(self.connection, PAUSE_KEY)
+        except apsw.Error:
+            return None
+
+    def notice(self, wall_ms: int) -> str | None:
+        """Return what an owner is still to be told, or ``None``."""
+        return self.damage.words if self.damage is not None and self.damage.is_shown(wall_ms) else None
 
     def close(self, *, checkpoint: bool = True) -> None:
         """Let the connection go. ``checkpoint=False``: leave the files as they are (no time left, or damaged)."""
@@ -163,3 +206,7 @@ def _in_words(error: BaseException) -> str:
     if isinstance(error, SapwoodError):
         return f"{error}; {error.hint}" if error.hint else str(error)
     return str(error)
+
+
+def _short(found: str) -> str:
+    return " ".join(found.split())[:FOUND_SHOWN]

@@ -8,6 +8,7 @@ four seconds. What is decided is decided in modules without processes and clocks
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from agent.queue.registry import Registry
 from agent.queue.wake import WakeSocket, register_worker, unregister_workers, wake_workers
 from agent.supervisor.children import Children
 from agent.supervisor.control import ControlServer
+from agent.supervisor.damage import DamageControl, Outcome
 from agent.supervisor.ending import end_children, release_all
 from agent.supervisor.gatewatch import GateWatch
 from agent.supervisor.leftovers import Leftovers, clear_workers_dir
@@ -28,7 +30,6 @@ from agent.supervisor.nudge import Nudge, StopSignals
 from agent.supervisor.once import OnceRun
 from agent.supervisor.result import Ended, SupervisorArgs, SupervisorResult, failed
 from agent.supervisor.sleepgap import GAP_SECONDS, SleepGap
-from agent.supervisor.slots import Exit
 from agent.supervisor.status import Facts, state_of
 from agent.supervisor.stopping import StopBudget
 from agent.supervisor.storage import Storage
@@ -68,6 +69,9 @@ class Supervisor:
         self._housekeeping = Housekeeping(self._registry, once=args.once)
         children = Children(args)
         self._workforce = Workforce(args.paths, children, lambda: self._intent, override=args.workers)
+        self._damage = DamageControl(
+            args.paths, self._storage, self._workforce, lambda: self._stop_began_at() is not None
+        )
         self._wake = WakeSocket()
         self._wake_id = random_id()
         self._gate = GateWatch(args, self._registry)
@@ -85,7 +89,6 @@ class Supervisor:
         self._leftovers: Leftovers | None = None
         self._leftovers_until = 0.0
         self._is_prepared = False
-        self._is_damaged = False
         self._look = QueueLook()
         self._left_over_since: float | None = None
         self._resting_since: float | None = None
@@ -166,13 +169,13 @@ class Supervisor:
 
     def _turn(self, now: float, wall_ms: int) -> SupervisorResult | None:
         self._intent = self._watcher.current
-        if not self._storage.open(now):
+        if not self._storage.open(now) and not self._storage.is_corrupt:
             problem = self._storage.problem
             return failed(problem) if self._args.once and problem is not None else None
         self._workforce.look(now, wall_ms)
         self._give_back(now, wall_ms)
         if self._storage.is_corrupt:
-            return self._look_into_damage(now)
+            return self._look_into_damage(now, wall_ms)
         if not self._is_prepared and not self._prepare(now, wall_ms):
             return None
         look = self._storage.attempt("looking at the queue", lambda it: self._look_at_queue(it, wall_ms), now)
@@ -200,6 +203,7 @@ class Supervisor:
             return False
 
         def begin(connection: Connection) -> bool:
+            self._storage.read_notice(connection, wall_ms)
             self._housekeeping.start(connection, self._intent, wall_ms)
             register_worker(connection, self._wake_id, self._wake.port, wall_ms)
             return True
@@ -298,15 +302,14 @@ class Supervisor:
             remove_handling(self._paths, fallen.worker_id)
             self._workforce.fallen.remove(fallen)
 
-    def _look_into_damage(self, now: float) -> SupervisorResult | None:
-        """A damaged page was met: nobody works until the whole file was looked at. Nothing is changed."""
-        if self._is_damaged:
-            return failed(self._storage.problem or "") if self._args.once else None
-        for child in self._workforce.children:
-            child.tell_to_stop(Exit.FRESH, now)
-        if len(self._workforce.children):
-            return None
-        self._is_damaged = self._storage.confirm_corruption(lambda: self._stop_began_at() is not None) is True
+    def _look_into_damage(self, now: float, wall_ms: int) -> SupervisorResult | None:
+        outcome = self._damage.turn(now, wall_ms)
+        if outcome is Outcome.MOVED:
+            self._is_prepared, self._leftovers, self._look, self._ticked_at = False, None, QueueLook(), None
+            self._resting_since, self._is_shrunk = None, False
+            self._housekeeping.begin_anew()
+        elif outcome is Outcome.STUCK and self._args.once:
+            return failed(self._storage.problem or "")
         return None
 
     def _wait_s(self, now: float) -> float:
@@ -319,10 +322,10 @@ class Supervisor:
         return min(max(soonest - now, SHORTEST_WAIT_S), LONGEST_WAIT_S)
 
     def _moments_without_memory(self, now: float) -> list[float | None]:
-        if len(self._workforce.children) or (self._storage.is_corrupt and not self._is_damaged):
+        if len(self._workforce.children):
             return [now + ONCE_LOOK_S]
-        if self._is_damaged:
-            return [now + LONGEST_WAIT_S]
+        if self._storage.is_corrupt:
+            return [self._damage.next_moment(now)]
         return [max(self._storage.retry_at, now + ONCE_LOOK_S)]
 
     def _moments(self, now: float) -> list[float | None]:
@@ -360,7 +363,7 @@ class Supervisor:
         self._control.close()
         self._wake.close()
         _log.info("the supervisor ends: %s %s", result.ended, result.reason)
-        return result
+        return replace(result, notice=self._storage.begun_anew_after)
 
     # -- what others ask ----------------------------------------------------------------------------------------------
 
@@ -374,6 +377,12 @@ class Supervisor:
             # There is no page to open yet: what a second start can ask for is that we look again.
             self._reload_asked = True
             self._nudge.nudge()
+        elif verb in ("examine", "rebuild"):
+            if verb == "rebuild":
+                self._damage.ask()
+            else:
+                self._damage.suspect(self._clock.monotonic())
+            self._nudge.nudge()
         elif verb == "status":
             return {"ok": True, **self._status()}
         return {"ok": True}
@@ -382,6 +391,8 @@ class Supervisor:
         state, reason = state_of(
             Facts(
                 problem=self._storage.problem,
+                needs_owner=self._damage.needs_owner,
+                notice=self._storage.notice(self._clock.now_ms()),
                 is_prepared=self._is_prepared,
                 is_stopping=self._is_stopping,
                 given_up=len(self._workforce.given_up),

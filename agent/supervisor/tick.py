@@ -136,6 +136,11 @@ class Housekeeping:
         """Have the next tick look at every source, due or not."""
         self._asked_ms.clear()
 
+    def begin_anew(self) -> None:
+        """The memory is another one: forget what was learned about the one before."""
+        self._asked_ms.clear()
+        self._version = self._swept_ms = None
+
     def next_sync_ms(self, intent: Intent) -> int | None:
         """Return when the next source is due (UTC ms), or ``None`` without sources."""
         moments = [

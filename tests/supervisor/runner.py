@@ -27,6 +27,7 @@ def main() -> int:
         )
     )
     said = {"ended": result.ended, "reason": result.reason, "failed": result.failed_jobs, "signal": result.signal}
+    said["notice"] = result.notice
     os.write(1, json.dumps(said).encode() + b"\n")
     return result.exit_code
 
