@@ -78,6 +78,13 @@ def open_home(paths: Paths | None = None, *, clock: Clock = SYSTEM_CLOCK) -> Ite
     database = Database(paths.database, paths.write_turn)
     try:
         yield Home(paths, loaded.intent, loaded.problem, database, clock)
+    except Exception as error:
+        from agent.actions.damaged import as_damage
+
+        damage = as_damage(paths, error)
+        if damage is None:
+            raise
+        raise damage from error
     finally:
         database.close()
 

@@ -6,6 +6,7 @@ does, so it is written by hand: rich would stay in memory for it, and it looks o
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import threading
@@ -62,30 +63,36 @@ class Progress:
         from agent.db.connection import connect
         from agent.db.faults import is_database_fault
 
-        connection: Connection | None = None
-        try:
+        while not self._ended.is_set():
             # The supervisor makes the memory; a second maker would only be in its way.
             while not self._paths.database.exists():
                 if self._ended.wait(0.1):
                     return
-            connection = connect(self._paths.database, create=False)
-            self._draw(connection)
-        except (SapwoodError, OSError):
-            return  # the agent meets the same and says so
-        except Exception as error:
-            if not is_database_fault(error):
-                raise
-        finally:
-            if connection is not None:
-                connection.close()
+            connection: Connection | None = None
+            try:
+                made = _identity(self._paths)
+                connection = connect(self._paths.database, create=False)
+                self._draw(connection, made)
+            except (SapwoodError, OSError):
+                pass  # the agent meets the same, says so, and may make a new memory
+            except Exception as error:
+                if not is_database_fault(error):
+                    raise
+            finally:
+                if connection is not None:
+                    connection.close()
+            self._ended.wait(IDLE_EVERY_S)
 
-    def _draw(self, connection: Connection) -> None:
+    def _draw(self, connection: Connection, made: object) -> None:
+        """Draw until the end, or until the memory is another file: a damaged one is moved aside."""
         seen: int | None = None
         every = TERMINAL_EVERY_S if self._terminal else PIPE_EVERY_S
         wait = 0.1
         while not self._ended.wait(wait):
             version = int(connection.value("PRAGMA data_version"))
             if version == seen:
+                if _identity(self._paths) != made:
+                    return
                 wait = max(every, IDLE_EVERY_S)
                 continue
             seen = version
@@ -120,6 +127,12 @@ class Progress:
             self._stream.flush()
         except OSError:
             self._ended.set()  # nobody reads it any more
+
+
+def _identity(paths: Paths) -> object:
+    """Return what tells one file from another of the same name. Asked of the folder: the file is SQLite's alone."""
+    found = os.stat(paths.database)
+    return (found.st_dev, found.st_ino)
 
 
 def words(found: Growth) -> str:
