@@ -1,193 +1,279 @@
-"""The invariants of the trees, read from the rows: for tests and for ``doctor``."""
+"""The invariants of the trees, read from the rows: for tests and for ``doctor``.
+
+Each function yields what is wrong as words, lazily, and holds no more than a group of nodes at a time, so a memory of
+any size can be looked at. A tree that still grows is held to what is always so; one that rests must equal its shape.
+Call them inside one snapshot where others write; nothing is written but a temporary table.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from agent.states import NodeKind, TreeKind
-from agent.tree.due import highest_level, tree_rests
-from agent.tree.shape import ShapeNode, whole_shape
-from agent.tree.store import END, ROOT, NodeRow, Tree, rows_between, tree_of_seq
+from agent.tree.check_documents import documents_standing
+from agent.tree.check_groups import tree_shapes
+from agent.tree.check_reach import chunks_reached, lifecycles
+from agent.tree.store import ROOT
 
 if TYPE_CHECKING:
     from agent.db import Connection
+
+_MOST = 1_000
+"""How many rows one query names at most: a table in ruins is no reason to list all of it."""
 
 
 def problems(connection: Connection, limit: int = 100) -> list[str]:
     """Return what is wrong with the trees, at most ``limit`` findings; an empty list: all is well.
 
-    A tree that still grows is checked for what always holds: one place a level, parents that are there. One that rests
-    must equal its shape; and where all of a source rests, each admitted chunk is reached exactly once from the root of
-    the source's tree. Reads every row; call it inside a snapshot where others write.
+    Where there are more, the last one says how many. Reads every row; call it inside a snapshot where others write.
     """
+    mark_open(connection)
     found: list[str] = []
-    trees = [
-        tree
-        for (seq,) in connection.all("SELECT tree_seq FROM mem_tree_trees ORDER BY tree_seq")
-        if (tree := tree_of_seq(connection, seq)) is not None
-    ]
-    for tree in trees:
-        levels = [
-            rows_between(connection, tree.tree_seq, level, b"", END)
-            for level in range(highest_level(connection, tree.tree_seq) + 1)
-        ]
-        found += [f"{tree.tree_id}: {text}" for text in _links(connection, tree, levels)]
-        if tree_rests(connection, tree):
-            found += [f"{tree.tree_id}: {text}" for text in _shape(tree, levels)]
-        if len(found) >= limit:
-            return found[:limit]
-    for tree in trees:
-        if tree.kind == TreeKind.SOURCE:
-            found += [f"{tree.tree_id}: {text}" for text in _reached(connection, tree)]
-    found += _orphans(connection)
-    return found[:limit]
-
-
-def _links(connection: Connection, tree: Tree, levels: list[list[NodeRow]]) -> list[str]:
-    found = []
-    live: dict[str, int] = dict(
-        connection.all("SELECT summary_id, level FROM mem_tree_summaries WHERE tree_seq = ?", (tree.tree_seq,))
-    )
-    standing = [{row.node_id: row for row in rows} for rows in levels]
-    for level, rows in enumerate(levels):
-        for row in rows:
-            if row.parent_id is None or row.parent_id == ROOT:
-                continue
-            if level + 1 >= len(levels) or row.parent_id not in standing[level + 1]:
-                found.append(f"level {level}: a node's parent {row.parent_id} does not stand on the level above")
-            elif not row.is_promoted and live.get(row.parent_id) != level + 1:
-                found.append(f"level {level}: a node's parent {row.parent_id} is no live summary of that level")
-        doubled = [node for node, times in Counter(row.node_id for row in rows).items() if times > 1]
-        found += [f"level {level}: {node} stands there twice" for node in doubled]
-        if level == 0:
-            continue
-        below = {row.parent_id for row in levels[level - 1]}
-        found += [f"level {level}: {row.node_id} has nothing below it" for row in rows if row.node_id not in below]
-    complete = tree.kind != TreeKind.DOCUMENT or tree_rests(connection, tree)
-    for summary, level in live.items():
-        if complete and not _stands(standing, summary, level) and not _is_being_built(connection, tree):
-            found.append(f"summary {summary} stands nowhere")
-    roots = [row.node_id for rows in levels for row in rows if row.parent_id == ROOT]
-    if roots != ([] if tree.root_id is None else [tree.root_id]):
-        found.append(f"names {tree.root_id} as its root, but the rows name {roots}")
+    more = 0
+    for text in chain(
+        tree_links(connection),
+        tree_nodes(connection),
+        tree_shapes(connection),
+        chunks_reached(connection),
+        lifecycles(connection),
+        documents_standing(connection),
+    ):
+        if len(found) < limit:
+            found.append(text)
+        else:
+            more += 1
+    if more:
+        found[-1] = f"and {more + 1} more"
     return found
 
 
-def _stands(standing: list[dict[str, NodeRow]], summary: str, level: int) -> bool:
-    return level < len(standing) and summary in standing[level]
+def mark_open(connection: Connection) -> None:
+    """Note the documents that are on their way: their rows are between two versions and are not held to either.
 
-
-def _is_being_built(connection: Connection, tree: Tree) -> bool:
-    """Return whether a document's next version is being built beside the one that stands."""
-    held = connection.value(
-        "SELECT held_hash FROM mem_tree_items WHERE source_id = ? AND item_key = ?", (tree.source_id, tree.item_key)
-    )
-    return tree.kind == TreeKind.DOCUMENT and held != tree.version_hash
-
-
-def _shape(tree: Tree, levels: list[list[NodeRow]]) -> list[str]:
-    leaves = [
-        ShapeNode(row.shape_id, row.leaf_id, row.tokens, row.first_break, row.last_break, row.sort_key, row.last_key)
-        for row in levels[0]
-    ]
-    wanted = [
-        [(node.shape_id, node.leaf_id, node.sort_key, node.last_key) for node in nodes]
-        for nodes in whole_shape(tree.tree_id, leaves).levels
-    ]
-    rows = [[(row.shape_id, row.leaf_id, row.sort_key, row.last_key) for row in nodes] for nodes in levels if nodes]
-    if rows != wanted:
-        sizes, expected = [len(one) for one in rows], [len(one) for one in wanted]
-        return [f"its rows are not its shape (levels of {sizes} nodes, expected {expected})"]
-    return []
-
-
-def _reached(connection: Connection, tree: Tree) -> list[str]:
-    """Return the admitted chunks of a source that its root does not reach exactly once, if the source rests."""
-    open_work = connection.one(
+    These are the ones whose held version does not stand in the source's tree, with a chunk that is not decided on or
+    not placed, with a summary to be made again, or with a ``seal_document`` that waits or is parked.
+    """
+    connection.run("CREATE TEMP TABLE IF NOT EXISTS doctor_open (item_seq INTEGER PRIMARY KEY)")
+    connection.run("DELETE FROM temp.doctor_open")
+    connection.run(
         """
-        SELECT 1 WHERE EXISTS (
-          SELECT 1 FROM mem_tree_chunks WHERE lifecycle IN ('pending_extraction', 'admitted') AND source_id = ?1
-        ) OR EXISTS (
-          SELECT 1
-            FROM mem_tree_items
-           WHERE source_kind = 'document' AND held_hash IS NOT grown_hash AND source_id = ?1
-        )
+        INSERT INTO temp.doctor_open (item_seq)
+        SELECT i.item_seq
+          FROM mem_tree_items AS i
+         WHERE i.source_kind = 'document'
+           AND (i.held_hash IS NOT i.grown_hash
+                OR EXISTS (SELECT 1
+                             FROM mem_tree_chunks AS c
+                            WHERE c.item_seq = i.item_seq AND c.lifecycle NOT IN ('sealed', 'dropped'))
+                OR EXISTS (SELECT 1
+                             FROM mem_tree_jobs AS j
+                            WHERE j.dedupe_key = 'seal_doc:' || i.source_id || '/' || i.item_key
+                                                 || coalesce('@' || i.version_ms, '')
+                              AND j.status IN ('ready', 'running', 'failed', 'cancelled')))
+         UNION
+        SELECT i.item_seq
+          FROM mem_tree_summaries AS s INDEXED BY mem_tree_summaries_stale
+         CROSS JOIN mem_tree_trees AS t ON t.tree_seq = s.tree_seq
+         CROSS JOIN mem_tree_items AS i ON i.source_id = t.source_id AND i.item_key = t.item_key
+         WHERE s.stale = 1 AND t.kind = 'document'
+        """
+    )
+
+
+def tree_links(connection: Connection) -> Iterator[str]:
+    """Yield where children and parents do not agree: who stands above whom, on which level, once, up to one root."""
+    for words, sql in _LINKS:
+        for row in connection.all(f"{sql} LIMIT {_MOST}"):
+            yield words.format(*row)
+
+
+_STANDS = """
+EXISTS (SELECT 1 FROM mem_tree_edges WHERE node_id = {node} AND tree_seq = {tree} AND level = {level})
+OR EXISTS (SELECT 1 FROM mem_tree_buffers WHERE node_id = {node} AND tree_seq = {tree} AND level = {level})
+"""
+_ALL = "(SELECT tree_seq, level, node_id FROM mem_tree_{table} WHERE level > 0)"
+
+_LINKS: tuple[tuple[str, str], ...] = (
+    (
+        "{0}: level {1}: the parent {3} of {2} does not stand on the level above",
+        f"""
+        SELECT t.tree_id, e.level, e.node_id, e.parent_id
+          FROM mem_tree_edges AS e
+          JOIN mem_tree_trees AS t ON t.tree_seq = e.tree_seq
+         WHERE e.parent_id <> '{ROOT}'
+           AND NOT ({_STANDS.format(node="e.parent_id", tree="e.tree_seq", level="e.level + 1")})
         """,
-        (tree.source_id,),
-    )
-    if open_work is not None or not tree_rests(connection, tree):
-        return []
-    times: Counter[str] = Counter()
-    if tree.root_id is not None:
-        _descend(connection, tree.tree_seq, tree.max_level, tree.root_id, str(tree.root_kind), times)
-    wanted = {
-        chunk
-        for (chunk,) in connection.all(
-            "SELECT chunk_id FROM mem_tree_chunks WHERE source_id = ? AND lifecycle = 'sealed'", (tree.source_id,)
-        )
-    }
-    found = [f"chunk {chunk} is reached {times[chunk]} times" for chunk in wanted if times[chunk] != 1]
-    return found + [f"node {node} is reached but is no sealed chunk" for node in times.keys() - wanted]
-
-
-def _descend(
-    connection: Connection, tree_seq: int, level: int, node_id: str, node_kind: str, times: Counter[str]
-) -> None:
-    children = connection.all(
-        """
-        SELECT node_id, node_kind
-          FROM mem_tree_edges
-         WHERE parent_id = ? AND tree_seq = ? AND level = ?
+    ),
+    (
+        "{0}: level {1}: the parent {3} of {2} is no summary of the level above",
+        f"""
+        SELECT t.tree_id, e.level, e.node_id, e.parent_id
+          FROM mem_tree_edges AS e
+          JOIN mem_tree_trees AS t ON t.tree_seq = e.tree_seq
+         WHERE e.parent_id <> '{ROOT}'
+           AND e.parent_id <> e.node_id
+           AND NOT EXISTS (SELECT 1
+                             FROM mem_tree_summaries AS s
+                            WHERE s.summary_id = e.parent_id AND s.level = e.level + 1 AND s.tree_seq = e.tree_seq)
         """,
-        (node_id, tree_seq, level - 1),
-    )
-    if level > 0 and children:
-        for child, kind in children:
-            _descend(connection, tree_seq, level - 1, child, kind, times)
-        return
-    if node_kind == NodeKind.LEAF:
-        times[node_id] += 1
-        return
-    # A document's root: go on in the document's own tree.
-    inner = connection.one("SELECT tree_seq, level FROM mem_tree_summaries WHERE summary_id = ?", (node_id,))
-    if inner is None or inner[0] == tree_seq:
-        times[node_id] += 1
-        return
-    _descend(connection, inner[0], inner[1], node_id, node_kind, times)
-
-
-def _orphans(connection: Connection) -> list[str]:
-    """Return nodes in trees that no table holds, and chunks whose lifecycle says other than where they stand."""
-    lost = connection.all(
+    ),
+    (
+        "{0}: level {1}: {2} stands there twice",
         """
-        SELECT node_id
-          FROM mem_tree_edges
-         WHERE node_kind = 'leaf' AND node_id NOT IN (SELECT chunk_id FROM mem_tree_chunks)
-        UNION
-        SELECT node_id
-          FROM mem_tree_edges
-         WHERE node_kind = 'summary' AND node_id NOT IN (SELECT summary_id FROM mem_tree_summaries)
-        """
-    )
-    astray = connection.all(
-        """
-        SELECT chunk_id
-          FROM mem_tree_chunks AS c
-         WHERE lifecycle = 'buffered'
-           AND NOT EXISTS (SELECT 1 FROM mem_tree_buffers AS b WHERE b.node_id = c.chunk_id)
-        """
-    )
-    uncalled = connection.all(
-        """
-        SELECT c.chunk_id, c.lifecycle
+        SELECT t.tree_id, e.level, e.node_id
+          FROM mem_tree_edges AS e
+          JOIN mem_tree_trees AS t ON t.tree_seq = e.tree_seq
+         WHERE EXISTS (SELECT 1
+                         FROM mem_tree_edges AS o
+                        WHERE o.node_id = e.node_id AND o.tree_seq = e.tree_seq AND o.level = e.level
+                          AND o.sort_key < e.sort_key)
+            OR EXISTS (SELECT 1
+                         FROM mem_tree_buffers AS o
+                        WHERE o.node_id = e.node_id AND o.tree_seq = e.tree_seq AND o.level = e.level)
+            OR EXISTS (SELECT 1
+                         FROM mem_tree_buffers AS o
+                        WHERE o.tree_seq = e.tree_seq AND o.level = e.level AND o.sort_key = e.sort_key)
+         UNION ALL
+        SELECT t.tree_id, b.level, b.node_id
           FROM mem_tree_buffers AS b
-          JOIN mem_tree_chunks AS c ON c.chunk_id = b.node_id
-         WHERE b.level = 0 AND b.leaf_id = b.node_id AND c.lifecycle <> 'buffered'
+          JOIN mem_tree_trees AS t ON t.tree_seq = b.tree_seq
+         WHERE EXISTS (SELECT 1
+                         FROM mem_tree_buffers AS o
+                        WHERE o.node_id = b.node_id AND o.tree_seq = b.tree_seq AND o.level = b.level
+                          AND o.sort_key < b.sort_key)
+        """,
+    ),
+    *(
+        (
+            "{0}: level {1}: {2} has nothing below it",
+            f"""
+            SELECT t.tree_id, n.level, n.node_id
+              FROM {_ALL.format(table=table)} AS n
+              JOIN mem_tree_trees AS t ON t.tree_seq = n.tree_seq
+             WHERE NOT EXISTS (SELECT 1
+                                 FROM mem_tree_edges AS c
+                                WHERE c.parent_id = n.node_id AND c.tree_seq = n.tree_seq AND c.level = n.level - 1)
+               AND NOT EXISTS (SELECT 1
+                                 FROM mem_tree_summaries AS s
+                                WHERE s.summary_id = n.node_id AND s.stale = 1)
+            """,
+        )
+        for table in ("edges", "buffers")
+    ),
+    (
+        "{0}: summary {1} stands nowhere",
+        f"""
+        SELECT t.tree_id, s.summary_id
+          FROM mem_tree_summaries AS s
+          JOIN mem_tree_trees AS t ON t.tree_seq = s.tree_seq
+         WHERE NOT ({_STANDS.format(node="s.summary_id", tree="s.tree_seq", level="s.level")})
+           AND NOT (t.kind = 'document'
+                    AND EXISTS (SELECT 1
+                                  FROM mem_tree_items AS i
+                                  JOIN temp.doctor_open AS o ON o.item_seq = i.item_seq
+                                 WHERE i.source_id = t.source_id AND i.item_key = t.item_key))
+        """,
+    ),
+    (
+        "{0}: names {1} as its root, which does not stand as one",
+        f"""
+        SELECT t.tree_id, t.root_id
+          FROM mem_tree_trees AS t
+         WHERE t.root_id IS NOT NULL
+           AND NOT EXISTS (SELECT 1
+                             FROM mem_tree_edges AS e
+                            WHERE e.node_id = t.root_id AND e.tree_seq = t.tree_seq AND e.parent_id = '{ROOT}'
+                              AND e.node_kind = t.root_kind)
+        """,
+    ),
+    (
+        "{0}: level {1}: {2} stands as a root, but the tree names {3}",
+        f"""
+        SELECT t.tree_id, e.level, e.node_id, coalesce(t.root_id, 'none')
+          FROM mem_tree_edges AS e
+          JOIN mem_tree_trees AS t ON t.tree_seq = e.tree_seq
+         WHERE e.parent_id = '{ROOT}' AND t.root_id IS NOT e.node_id
+        """,
+    ),
+    (
+        "{0}: {1} waits in a document's tree, which has no buffer",
         """
-    )
-    return [
-        *(f"node {node} stands in a tree but is gone" for (node,) in lost),
-        *(f"chunk {chunk} is called buffered but stands in no buffer" for (chunk,) in astray),
-        *(f"chunk {chunk} stands in a buffer but is called {state}" for chunk, state in uncalled),
-    ]
+        SELECT t.tree_id, b.node_id
+          FROM mem_tree_buffers AS b
+          JOIN mem_tree_trees AS t ON t.tree_seq = b.tree_seq
+         WHERE t.kind = 'document'
+        """,
+    ),
+    (
+        "{0}: is of the kind {1}, which nothing grows",
+        "SELECT tree_id, kind FROM mem_tree_trees WHERE kind NOT IN ('document', 'source', 'topic', 'day')",
+    ),
+)
+
+
+def tree_nodes(connection: Connection) -> Iterator[str]:
+    """Yield places whose node is gone, or that say other things of their node than the node's own row."""
+    for table in ("edges", "buffers"):
+        for words, sql in _NODES:
+            for row in connection.all(f"{sql.format(table=table)} LIMIT {_MOST}"):
+                yield words.format(*row)
+
+
+_KEY = "unhex(printf('%016X', c.order_key))"
+
+_NODES: tuple[tuple[str, str], ...] = (
+    (
+        "{0}: level {1}: {2} stands there but is gone",
+        """
+        SELECT t.tree_id, n.level, n.node_id
+          FROM mem_tree_{table} AS n
+          JOIN mem_tree_trees AS t ON t.tree_seq = n.tree_seq
+         WHERE CASE n.node_kind
+               WHEN 'leaf' THEN NOT EXISTS (SELECT 1 FROM mem_tree_chunks WHERE chunk_id = n.node_id)
+               WHEN 'summary' THEN NOT EXISTS (SELECT 1 FROM mem_tree_summaries WHERE summary_id = n.node_id)
+               ELSE 1 END
+        """,
+    ),
+    (
+        "{0}: level {1}: the place of summary {2} differs from it in shape, tokens or order",
+        """
+        SELECT t.tree_id, n.level, n.node_id
+          FROM mem_tree_{table} AS n
+          JOIN mem_tree_trees AS t ON t.tree_seq = n.tree_seq
+          JOIN mem_tree_summaries AS s ON s.summary_id = n.node_id AND s.tree_seq = n.tree_seq
+         WHERE n.node_kind = 'summary'
+           AND (n.shape_id, n.tokens, n.sort_key) IS NOT (s.shape_id, s.tokens, s.sort_key)
+        """,
+    ),
+    (
+        "{0}: the place of chunk {1} differs from it in tokens, breaks or order",
+        f"""
+        SELECT t.tree_id, n.node_id
+          FROM mem_tree_{{table}} AS n
+          JOIN mem_tree_trees AS t ON t.tree_seq = n.tree_seq
+          JOIN mem_tree_chunks AS c ON c.chunk_id = n.node_id
+         WHERE n.level = 0
+           AND n.node_kind = 'leaf'
+           AND c.source_kind <> 'document'
+           AND (n.shape_id, n.leaf_id, n.tokens, n.first_break, n.last_break, n.sort_key, n.last_key)
+               IS NOT (c.chunk_id, c.chunk_id, c.tokens, c.break_key, c.break_key,
+                       CAST(c.sort_key || {_KEY} AS BLOB), CAST(c.sort_key || {_KEY} AS BLOB))
+        """,
+    ),
+    (
+        "{0}: the place of chunk {1} differs from it in tokens, breaks or order",
+        f"""
+        SELECT t.tree_id, n.node_id
+          FROM mem_tree_{{table}} AS n
+          JOIN mem_tree_trees AS t ON t.tree_seq = n.tree_seq
+          JOIN mem_tree_chunks AS c ON c.chunk_id = n.node_id
+         WHERE n.level = 0
+           AND n.node_kind = 'leaf'
+           AND t.kind = 'document'
+           AND c.item_seq NOT IN (SELECT item_seq FROM temp.doctor_open)
+           AND (n.shape_id, n.leaf_id, n.tokens, n.first_break, n.last_break, n.sort_key, n.last_key)
+               IS NOT (c.chunk_id, c.chunk_id, c.tokens, c.break_key, c.break_key, {_KEY}, {_KEY})
+        """,
+    ),
+)
