@@ -19,7 +19,7 @@ from agent.ingest.readers.irc import is_log, is_log_name
 from agent.ingest.readers.mbox import is_mailbox
 from agent.ingest.readers.protocol import FileSeen, Found, Hidden, SourceMissing
 from agent.ingest.readers.registry import reader_for
-from agent.ingest.readers.walk import walk
+from agent.ingest.readers.walk import File, open_file, walk
 from agent.ingest.unread import NotRead
 
 _PEEK = 8 * 1024
@@ -60,7 +60,7 @@ def _detect_folder(path: Path) -> str:
     source = SourceIntent("survey", "folder", "survey", (str(path),))
     try:
         for file in walk(source, lambda name: True):
-            if isinstance(file, Hidden):
+            if not isinstance(file, File) or file.barred is not None:
                 continue
             found = _kind_of_file(os.path.basename(file.path), _peek(Path(file.path)))
             if found is not None:
@@ -89,7 +89,7 @@ def _kind_of_file(name: str, beginning: bytes) -> str | None:
 
 def _peek(path: Path) -> bytes:
     try:
-        with path.open("rb") as stream:
+        with open_file(os.path.realpath(path)) as stream:
             return stream.read(_PEEK)
     except OSError:
         return b""

@@ -57,7 +57,10 @@ def test_what_cannot_be_read_is_listed_with_its_reason_and_stops_no_other(memory
     memory.sync()
     assert memory.items() == {"good.md": "current"}
     listed = {entry.path: entry.reason for entry in list_unreadable(memory.connection, "notes")}
-    assert listed == {"binary.txt": "not a text: it contains NUL bytes", "huge.txt": "larger than 16 MB"}
+    assert listed == {
+        "binary.txt": "not a text: it contains NUL bytes",
+        "huge.txt": "larger than 16 MB: it has 20 MB; `limits.document_bytes` in config.toml sets that",
+    }
     memory.write("binary.txt", "Now it is a text.")
     memory.sync()
     assert list_unreadable(memory.connection, "notes")[0].path == "huge.txt"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from agent.ids import content_hash
 from agent.ingest.headers import looks_like_mail, read_head
-from agent.ingest.mail import MAX_MAIL_BYTES
-from agent.ingest.readers.mbox import read_mail_item
+from agent.ingest.readers.mbox import SETTING, limit_of, read_mail_item
 from agent.ingest.readers.protocol import Event, FileSeen, Found, Hidden, Part, Resume, Stamp, Unreachable, Unreadable
-from agent.ingest.readers.walk import File, read_bytes, walk
+from agent.ingest.readers.rules import NOT_OPENED
+from agent.ingest.readers.walk import File, open_file, read_bytes, too_large, walk_changed
 from agent.states import SourceKind
 
 if TYPE_CHECKING:
@@ -37,23 +37,24 @@ class EmlReader:
 
     def scan(self, source: SourceIntent, known: Mapping[str, Stamp], resume: Resume | None = None) -> Iterator[Event]:
         del resume
-        for file in walk(source, lambda name: not name.lower().endswith(_NEVER)):
-            if isinstance(file, Hidden):
-                yield file
-            else:
-                yield from self._look(file, known.get(file.key))
+        limit = limit_of(source)
 
-    def _look(self, file: File, old: Stamp | None) -> Iterator[Event]:
-        if old is not None and old.same_file(file.stamp):
-            yield FileSeen(file.key, old, unchanged=True)
-            return
+        def barred(file: File) -> str | None:
+            reason = too_large(file.stamp.size, limit, SETTING)
+            return reason if reason is not None and (is_mail_name(file.path) or _is_mail(file.path)) else None
+
+        for file in walk_changed(source, known, lambda name: not name.lower().endswith(_NEVER), barred):
+            if isinstance(file, File):
+                yield from self._look(file, known.get(file.key), limit)
+            elif isinstance(file, Hidden) or file.unchanged or _is_worth_saying(file):
+                yield file
+
+    def _look(self, file: File, old: Stamp | None, limit: int) -> Iterator[Event]:
         named = is_mail_name(file.path)
         try:
             if not named and not looks_like_mail(_peek(file.path)):
                 return
-            if file.stamp.size > MAX_MAIL_BYTES:
-                raise Unreadable(f"larger than {MAX_MAIL_BYTES // (1024 * 1024)} MB")
-            data = read_bytes(file.path, MAX_MAIL_BYTES)
+            data = read_bytes(file.path, limit)
             if not data.strip():
                 raise Unreadable("the file is empty")
         except Unreadable as error:
@@ -70,9 +71,21 @@ class EmlReader:
         return read_mail_item(source, item_key, parts)
 
 
+def _is_worth_saying(seen: FileSeen) -> bool:
+    """A pipe or a placeholder that does not even have the name of a mail is not listed among mails."""
+    return is_mail_name(seen.path) or seen.stamp.reason not in NOT_OPENED
+
+
+def _is_mail(path: str) -> bool:
+    try:
+        return looks_like_mail(_peek(path))
+    except Unreadable:
+        return False
+
+
 def _peek(path: str) -> bytes:
     try:
-        with open(path, "rb") as stream:
+        with open_file(path) as stream:
             return stream.read(_PEEK)
     except OSError as error:
         raise Unreachable((error.strerror or str(error)).lower()) from error

@@ -11,7 +11,7 @@ from agent.ingest.canonicalize import canonicalize_document
 from agent.ingest.charsets import decode_file
 from agent.ingest.markdown import date_in_name, markup_of
 from agent.ingest.readers.protocol import Event, FileSeen, Found, Hidden, Part, Resume, Stamp, Unreachable, Unreadable
-from agent.ingest.readers.walk import File, locate, read_bytes, walk
+from agent.ingest.readers.walk import File, locate, read_bytes, too_large, walk_changed
 from agent.states import SourceKind
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agent.ingest.canonical import CanonicalItem
 
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
+SETTING = "limits.document_bytes"
 SUFFIXES = (
     ".md",
     ".markdown",
@@ -37,6 +38,11 @@ SUFFIXES = (
 BARE_NAMES = frozenset({"README", "CHANGELOG", "CHANGES", "NEWS", "NOTES", "TODO", "INSTALL", "HACKING"})
 
 
+def limit_of(source: SourceIntent) -> int:
+    """Return how large a document of a source may be, in bytes."""
+    return MAX_DOCUMENT_BYTES if source.max_bytes is None else source.max_bytes
+
+
 def is_text_name(name: str) -> bool:
     """Return whether a file of this name is read as a document."""
     return name.lower().endswith(SUFFIXES) or name in BARE_NAMES
@@ -51,22 +57,25 @@ class FolderReader:
     def scan(self, source: SourceIntent, known: Mapping[str, Stamp], resume: Resume | None = None) -> Iterator[Event]:
         del resume
         taken: set[str] = set()
-        for file in walk(source, is_text_name):
+        limit = limit_of(source)
+        for file in walk_changed(source, known, is_text_name, lambda file: too_large(file.stamp.size, limit, SETTING)):
             if isinstance(file, Hidden):
                 yield file
-            elif file.key in taken:
+                continue
+            key = file.path if isinstance(file, FileSeen) else file.key
+            if key in taken:
                 # Two spellings of one name (composed, decomposed): which is meant cannot be told by the key.
-                yield FileSeen(f"{file.key} (2)", replace(file.stamp, state="unreadable", reason="its name is taken"))
+                yield FileSeen(f"{key} (2)", replace(file.stamp, state="unreadable", reason="its name is taken"))
+                continue
+            taken.add(key)
+            if isinstance(file, FileSeen):
+                yield file
             else:
-                taken.add(file.key)
-                yield from self._look(file, known.get(file.key))
+                yield from self._look(file, known.get(file.key), limit)
 
-    def _look(self, file: File, old: Stamp | None) -> Iterator[Event]:
-        if old is not None and old.same_file(file.stamp):
-            yield FileSeen(file.key, old, unchanged=True)
-            return
+    def _look(self, file: File, old: Stamp | None, limit: int) -> Iterator[Event]:
         try:
-            data = self._text_bytes(file)
+            data = self._text_bytes(file, limit)
         except Unreadable as error:
             yield FileSeen(file.key, file.stamp.unreadable(error.title, now_only=isinstance(error, Unreachable)))
             return
@@ -82,10 +91,8 @@ class FolderReader:
         yield FileSeen(file.key, replace(file.stamp, file_hash=file_hash))
 
     @staticmethod
-    def _text_bytes(file: File) -> bytes:
-        if file.stamp.size > MAX_DOCUMENT_BYTES:
-            raise Unreadable(f"larger than {MAX_DOCUMENT_BYTES // (1024 * 1024)} MB")
-        data = read_bytes(file.path, MAX_DOCUMENT_BYTES)
+    def _text_bytes(file: File, limit: int) -> bytes:
+        data = read_bytes(file.path, limit)
         if b"\0" in data and decode_file(data) is None:
             raise Unreadable("not a text: it contains NUL bytes")
         return data
@@ -95,7 +102,7 @@ class FolderReader:
 
         part = parts[0]
         path = locate(source, part)
-        data = read_bytes(path, MAX_DOCUMENT_BYTES)
+        data = read_bytes(path, limit_of(source))
         text = decode_file(data)
         if text is None:
             raise Unreadable("not a text: it contains NUL bytes")

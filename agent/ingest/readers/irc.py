@@ -17,6 +17,8 @@ from agent.ingest.canonical import DAY_MS
 from agent.ingest.canonicalize import Turn, canonicalize_chat, day_name
 from agent.ingest.charsets import decode_text
 from agent.ingest.markdown import date_in_name
+from agent.ingest.readers.folder import limit_of
+from agent.ingest.readers.growth import Mark, grown_from, sign
 from agent.ingest.readers.protocol import (
     Event,
     FileSeen,
@@ -25,10 +27,11 @@ from agent.ingest.readers.protocol import (
     Part,
     Resume,
     Stamp,
+    Unreadable,
     checked,
     hash_of_parts,
 )
-from agent.ingest.readers.walk import File, locate, read_span, walk_changed
+from agent.ingest.readers.walk import File, locate, open_file, read_span, too_large, walk_changed
 from agent.states import SourceKind
 
 if TYPE_CHECKING:
@@ -100,18 +103,18 @@ class _Span:
         self.digest = blake2b(digest_size=16)
 
 
-def split_days(stream: IO[bytes], first_day_ms: int | None) -> Iterator[_Span]:
-    """Yield the days of a log in its order. Streams."""
+def split_days(stream: IO[bytes], first_day_ms: int | None, offset: int = 0, line: int = 1) -> Iterator[_Span]:
+    """Yield the days of a log in its order, from a byte on that begins a day, with the number of its line. Streams."""
     day_ms = first_day_ms
     clock = -1
-    offset = 0
-    span = _Span(day_ms, 0, 1)
+    stream.seek(offset)
+    span = _Span(day_ms, offset, line)
     timed = False  # whether the span holds a line with a time
-    number = 0
-    while line := stream.readline(_MAX_LINE):
+    number = line - 1
+    while row := stream.readline(_MAX_LINE):
         number += 1
         here = day_ms
-        time = _TIME.match(line)
+        time = _TIME.match(row)
         if time is not None:
             minutes = int(time[4]) * 60 + int(time[5])
             if time[1] is not None:
@@ -119,7 +122,7 @@ def split_days(stream: IO[bytes], first_day_ms: int | None) -> Iterator[_Span]:
             elif day_ms is not None and clock - minutes > 12 * 60:
                 here = day_ms + DAY_MS
             clock = minutes
-        elif (changed := _DAY_CHANGED.match(line)) is not None:
+        elif (changed := _DAY_CHANGED.match(row)) is not None:
             announced = _announced(changed[1])
             if announced is not None:
                 here, clock = announced, -1
@@ -132,9 +135,9 @@ def split_days(stream: IO[bytes], first_day_ms: int | None) -> Iterator[_Span]:
             day_ms = here
             timed = False
         timed = timed or time is not None
-        span.digest.update(line)
-        span.length += len(line)
-        offset += len(line)
+        span.digest.update(row)
+        span.length += len(row)
+        offset += len(row)
     if span.length:
         yield span
 
@@ -171,22 +174,30 @@ class IrcReader:
                 yield file
                 continue
             try:
-                yield from self._scan_file(file)
+                yield from self._scan_file(file, known.get(file.key))
             except OSError as error:
                 reason = (error.strerror or str(error)).lower()
                 yield FileSeen(file.key, file.stamp.unreadable(reason, now_only=True))
 
-    def _scan_file(self, file: File) -> Iterator[Event]:
+    def _scan_file(self, file: File, old: Stamp | None) -> Iterator[Event]:
         conversation = conversation_of(file.key)
-        with open(file.path, "rb") as stream:
-            beginning = stream.read(8192)
-            if not is_log(beginning):
-                reason = "the file is empty" if not beginning.strip() else "not a chat log"
-                yield FileSeen(file.key, replace(file.stamp, state="unreadable", reason=reason))
-                return
-            stream.seek(0)
-            noon = date_in_name(file.key.rpartition("/")[2])
-            for span in split_days(stream, None if noon is None else noon - noon % DAY_MS):
+        with open_file(file.path) as stream:
+            mark = grown_from(stream, old, file.stamp)
+            if mark is None:
+                stream.seek(0)
+                beginning = stream.read(8192)
+                if not is_log(beginning):
+                    reason = "the file is empty" if not beginning.strip() else "not a chat log"
+                    yield FileSeen(file.key, replace(file.stamp, state="unreadable", reason=reason))
+                    return
+                noon = date_in_name(file.key.rpartition("/")[2])
+                days = split_days(stream, None if noon is None else noon - noon % DAY_MS)
+            else:
+                # The last day may have grown: it is one item, and it is read from its beginning.
+                line, day = mark.note.split(",")
+                days = split_days(stream, int(day) if day else None, mark.entry, int(line))
+            span: _Span | None = None
+            for span in days:
                 part = {
                     **file.place,
                     "hash": span.digest.hexdigest(),
@@ -199,13 +210,21 @@ class IrcReader:
                 key = f"{conversation}/{day}" if conversation else day
                 title = f"{conversation} {day}".strip()
                 yield Found(key, self.source_kind, part, span.day_ms, title)
-        yield FileSeen(file.key, file.stamp)
+            stamp = file.stamp
+            if span is not None:
+                note = f"{span.line},{'' if span.day_ms is None else span.day_ms}"
+                stamp = replace(stamp, tail_hash=sign(stream, Mark(span.offset + span.length, span.offset, note)))
+        grown = mark is not None and mark.entry > 0
+        yield FileSeen(file.key, stamp, whole=not grown, grown=grown)
 
     def read(self, source: SourceIntent, item_key: str, parts: Sequence[Part]) -> CanonicalItem:
         found = []
         kept: list[Part] = []
         moved: Moved | None = None
+        limit = limit_of(source)
         for part in sorted(parts, key=lambda part: (part["path"], part["offset"])):
+            if (reason := too_large(int(part["length"]), limit, "limits.document_bytes")) is not None:
+                raise Unreadable(reason)
             try:
                 data = checked(read_span(locate(source, part), part), part)
             except Moved as error:

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING
 from agent.ingest.canonicalize import canonicalize_mail
 from agent.ingest.headers import HEAD_LIMIT, read_head
 from agent.ingest.mail import MAX_MAIL_BYTES, parse_mail
+from agent.ingest.readers.growth import Mark, grown_from, sign
 from agent.ingest.readers.protocol import (
     Event,
     FileSeen,
@@ -24,7 +25,7 @@ from agent.ingest.readers.protocol import (
     checked,
     hash_of_parts,
 )
-from agent.ingest.readers.walk import File, locate, read_span, walk_changed
+from agent.ingest.readers.walk import File, locate, open_file, read_span, too_large, walk_changed
 from agent.states import SourceKind
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from agent.ingest.canonical import CanonicalItem
 
 BLOCK = 1024 * 1024
+SETTING = "limits.mail_bytes"
 _LOOK_AHEAD = 2048
 _EMPTY_LINE = 4  # bytes, with the line end before it
 
@@ -58,9 +60,10 @@ def is_mailbox(beginning: bytes) -> bool:
 class Message:
     """Where one message of a mailbox lies, the hash of its bytes, and their beginning."""
 
-    __slots__ = ("digest", "head", "length", "offset")
+    __slots__ = ("digest", "head", "length", "offset", "separator")
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, separator: int, offset: int) -> None:
+        self.separator = separator
         self.offset = offset
         self.length = 0
         self.digest = blake2b(digest_size=16)
@@ -90,7 +93,7 @@ def split_mailbox(stream: IO[bytes], start: int = 0) -> Iterator[Message]:
                 message.add(buffer[at:found])
                 yield message
             line_end = buffer.index(b"\n", found) + 1
-            message = Message(base + line_end)
+            message = Message(base + found, base + line_end)
             at = search = line_end
             continue
         if ended:
@@ -125,6 +128,11 @@ def _next_separator(buffer: bytes, search: int, *, at_start: bool) -> int:
         at += 1
 
 
+def limit_of(source: SourceIntent) -> int:
+    """Return how large a mail of a source may be, in bytes."""
+    return MAX_MAIL_BYTES if source.max_bytes is None else source.max_bytes
+
+
 class MboxReader:
     """Reader of a mailbox file, or of a folder of them."""
 
@@ -138,14 +146,13 @@ class MboxReader:
                 continue
             start = resume.offset if resume is not None and resume.path == file.key else 0
             try:
-                yield from self._scan_file(file, start)
+                yield from self._scan_file(file, known.get(file.key), start)
             except OSError as error:
                 reason = (error.strerror or str(error)).lower()
                 yield FileSeen(file.key, file.stamp.unreadable(reason, now_only=True))
 
-    def _scan_file(self, file: File, start: int) -> Iterator[Event]:
-        seen: set[bytes] = set()
-        with open(file.path, "rb") as stream:
+    def _scan_file(self, file: File, old: Stamp | None, start: int) -> Iterator[Event]:
+        with open_file(file.path) as stream:
             beginning = stream.read(_LOOK_AHEAD)
             if not beginning.strip():
                 yield FileSeen(file.key, file.stamp)
@@ -155,16 +162,23 @@ class MboxReader:
                     stamp = replace(file.stamp, state="unreadable", reason="not a mailbox: no 'From ' line begins it")
                     yield FileSeen(file.key, stamp)
                 return
-            if 0 < start < file.stamp.size:
+            mark = grown_from(stream, old, file.stamp)
+            grown = mark is not None and (start >= mark.end if start else _goes_on(stream, mark))
+            if mark is not None and grown and not start:
+                start = mark.entry
+            elif 0 < start < file.stamp.size:
                 stream.seek(start)
                 if not is_mailbox(stream.read(_LOOK_AHEAD)):
-                    start = 0  # it was rewritten since
+                    start, grown = 0, False  # it was rewritten since
+            seen: set[bytes] = set()
+            last: Message | None = None
             for message in split_mailbox(stream, start):
+                last = message
                 digest = message.digest.digest()
                 if digest not in seen and message.length:
                     seen.add(digest)
                     yield self._found(file, message, digest.hex())
-        yield FileSeen(file.key, file.stamp, whole=start == 0)
+            yield FileSeen(file.key, _signed(stream, file.stamp, last), whole=start == 0, grown=grown and start > 0)
 
     def _found(self, file: File, message: Message, digest: str) -> Found:
         head = read_head(message.head, digest)
@@ -173,6 +187,35 @@ class MboxReader:
 
     def read(self, source: SourceIntent, item_key: str, parts: Sequence[Part]) -> CanonicalItem:
         return read_mail_item(source, item_key, parts, unquote=True)
+
+
+def _signed(stream: IO[bytes], stamp: Stamp, last: Message | None) -> Stamp:
+    if last is None:
+        return stamp
+    mark = Mark(last.offset + last.length, last.separator, last.digest.hexdigest())
+    return replace(stamp, tail_hash=sign(stream, mark))
+
+
+def _goes_on(stream: IO[bytes], mark: Mark) -> bool:
+    """Return whether the last mail of the look before is the same: then all that was added lies behind it.
+
+    It may have got its empty line by now, if its Message-ID says that it is the same one. A mail that was being written
+    then is another one now, and only a look at the whole file tells that the one before is gone.
+    """
+    stream.seek(mark.entry)
+    if not is_mailbox(stream.read(_LOOK_AHEAD)):
+        return False
+    first = next(split_mailbox(stream, mark.entry), None)
+    if first is None:
+        return False
+    if first.digest.hexdigest() == mark.note:
+        return True
+    held = mark.end - first.offset
+    if not 0 < held < first.length <= held + _EMPTY_LINE or read_head(first.head, "").message_id is None:
+        return False
+    stream.seek(first.offset)
+    data = stream.read(first.length)
+    return not data[held:].strip() and blake2b(data[:held], digest_size=16).hexdigest() == mark.note
 
 
 def read_mail_item(
@@ -191,8 +234,8 @@ def read_mail_item(
     for part in sorted(parts, key=lambda part: (part["hash"], part["path"], part["offset"])):
         if part["hash"] in done:
             continue
-        if int(part["length"]) > MAX_MAIL_BYTES:
-            raise Unreadable(f"larger than {MAX_MAIL_BYTES // (1024 * 1024)} MB")
+        if (reason := too_large(int(part["length"]), limit_of(source), SETTING)) is not None:
+            raise Unreadable(reason)
         try:
             raw = checked(read_span(locate(source, part), part), part)
         except Moved as error:

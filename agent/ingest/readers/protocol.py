@@ -43,7 +43,10 @@ class Moved(SapwoodError):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What spares the reading of a file: its size, times and inode as of the last look."""
+    """What spares the reading of a file: its size, times and inode as of the last look.
+
+    ``tail_hash`` is what a later look needs to see that the file only grew (``growth.py``).
+    """
 
     size: int
     mtime_ns: int
@@ -51,6 +54,7 @@ class Stamp:
     file_hash: str | None = None
     state: str = "current"
     reason: str | None = None
+    tail_hash: str | None = None
 
     def same_file(self, other: Stamp) -> bool:
         """Return whether nothing says that the file was touched."""
@@ -61,7 +65,7 @@ class Stamp:
 
         ``now_only``: it cannot be opened, which a permission mends without touching it: each look tries again.
         """
-        return replace(self, size=-1 if now_only else self.size, state="unreadable", reason=reason)
+        return replace(self, size=-1 if now_only else self.size, state="unreadable", reason=reason, tail_hash=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +85,15 @@ class FileSeen:
     """A file was looked at. It comes after everything found in it.
 
     ``unchanged``: its stamp is the old one, nothing was read. ``whole``: everything in it was found in this scan, so
-    what is not among it is no longer there.
+    what is not among it is no longer there. ``grown``: only what was added behind the last look was, and all that was
+    found by then is still in it (``whole`` is false then).
     """
 
     path: str
     stamp: Stamp
     unchanged: bool = False
     whole: bool = True
+    grown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

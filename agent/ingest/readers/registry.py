@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.errors import UsageFault
@@ -48,14 +49,23 @@ def reader_for(kind: str) -> Reader:
 def find_source(intent: Intent, paths: Paths, source_id: str) -> SourceIntent | None:
     """Return a source of the intent, or the folder of the inbox with that name; ``None`` where there is neither.
 
-    An item that was pushed is never out of reach because the intent was lost.
+    An item that was pushed is never out of reach because the intent was lost. ``max_bytes`` is filled in with the
+    limit that counts for its kind.
     """
     from agent.config import SourceIntent
 
     found = intent.source(source_id)
     if found is not None:
-        return found
+        return with_limit(found, intent)
     folder = paths.inbox / source_id
     if source_id and "/" not in source_id and folder.is_dir():
         return SourceIntent(source_id, "inbox", source_id, (str(folder),))
     return None
+
+
+def with_limit(source: SourceIntent, intent: Intent) -> SourceIntent:
+    """Return a source whose ``max_bytes`` says how large a document, or a mail, of it may be."""
+    if source.max_bytes is not None:
+        return source
+    mail = source.kind in (MboxReader.kind, EmlReader.kind)
+    return replace(source, max_bytes=intent.limits.mail_bytes if mail else intent.limits.document_bytes)

@@ -1,40 +1,46 @@
-"""Walking the files of a source: what is skipped, how a file is named, how it is found again.
+"""Walking the files of a source: how a file is named, how it is found again, how it is opened.
 
-A file's key is its NFC path relative to the source, with slashes. Symbolic links are not followed: they lead out of
-what the owner named, or in circles. Hidden folders, dependencies and caches are skipped.
+A file's key is its NFC path relative to the source, with slashes. What is left out is said in ``rules.py``. Symbolic
+links are listed and not followed: they lead out of what the owner named, or in circles. Only the root of a source may
+be one.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from agent.ingest.readers.protocol import FileSeen, Hidden, Part, SourceMissing, Stamp, Unreachable, Unreadable
+from agent.ingest.readers.rules import (
+    A_LINK,
+    HAS_FLAGS,
+    MARKERS,
+    ONLY_IN_THE_CLOUD,
+    Chain,
+    IgnoreFileClosed,
+    Rules,
+    stub_of,
+    why_not_opened,
+)
 
 if TYPE_CHECKING:
     from agent.config import SourceIntent
 
-SKIPPED_FOLDERS = frozenset(
-    {
-        "node_modules",
-        "bower_components",
-        "__pycache__",
-        "site-packages",
-        "__pypackages__",
-        "__MACOSX",
-        "$RECYCLE.BIN",
-        "System Volume Information",
-        "lost+found",
-    }
+MEGABYTE = 1024 * 1024
+# A file is opened without following a link or waiting for a pipe that took its place since it was listed.
+_FLAGS = (
+    getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
 )
-# A folder that holds one of these is an environment, a cache, or our own data.
-_MARKERS = frozenset({"pyvenv.cfg", "CACHEDIR.TAG", "chunks.db", "config.last-good.toml"})
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +48,21 @@ class File:
     """One file of a source. ``key`` names it in the memory, ``path`` on the disk.
 
     ``spelling`` is its relative path as the disk spells it where the key cannot say that (NFD, bytes that are no text).
+    ``barred`` says why it must not be opened, where it must not.
     """
 
     key: str
     path: str
     stamp: Stamp
     spelling: str | None = None
+    barred: str | None = None
 
     @classmethod
-    def of(cls, relative: str, path: str, found: os.stat_result) -> File:
+    def of(cls, relative: str, path: str, found: os.stat_result, barred: str | None = None) -> File:
         """Return a file by its relative path and what ``stat`` said."""
         key = _key(relative)
         stamp = Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
-        return cls(key, path, stamp, None if key == relative else relative)
+        return cls(key, path, stamp, None if key == relative else relative, barred)
 
     @property
     def place(self) -> Part:
@@ -78,73 +86,142 @@ def roots(source: SourceIntent) -> list[tuple[str, Path]]:
     return found
 
 
-def walk(source: SourceIntent, wanted: Callable[[str], bool]) -> Iterator[File | Hidden]:
+def walk(source: SourceIntent, wanted: Callable[[str], bool]) -> Iterator[File | Hidden | FileSeen]:
     """Yield the wanted files of a source in a fixed order. ``wanted`` is asked with a file's bare name.
 
-    Raises ``SourceMissing`` where a root is not there. A root that is a file is wanted in any case.
+    Raises ``SourceMissing`` where a root is not there. A root that is a file is wanted in any case. What comes as
+    ``FileSeen`` is a broken pattern, listed under the name of its file.
     """
+    faults: list[FileSeen] = []
+
+    def say(name: str, fault: str, found: os.stat_result | None) -> None:
+        stamp = Stamp(0, 0, 0) if found is None else Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
+        faults.append(FileSeen(name, stamp.unreadable(fault)))
+
+    rules = Rules(source, say)
+    yield from _drain(faults)
     for prefix, root in roots(source):
         try:
             found = root.stat()
         except OSError as error:
             raise SourceMissing("the source is not there", f"{root}: {error.strerror or error}") from error
+        if rules.owns_root(root):
+            raise SourceMissing("Sapwood's own folders are not read", str(root))
         if stat.S_ISDIR(found.st_mode):
-            yield from _walk_folder(source, root, prefix, wanted)
+            for event in _walk_folder(rules, root, prefix, wanted):
+                yield from _drain(faults, prefix)
+                yield event
+            yield from _drain(faults, prefix)
         elif not stat.S_ISREG(found.st_mode):
             # Opening a pipe waits for whoever writes into it, a device may never end.
             raise SourceMissing("the source is not a file or a folder", str(root))
         else:
             name = f"{prefix}/{root.name}" if prefix else root.name
-            yield File.of(name, str(root), found)
+            yield File.of(name, os.path.realpath(root), found, why_not_opened(found))
+
+
+def _drain(faults: list[FileSeen], prefix: str = "") -> Iterator[FileSeen]:
+    while faults:
+        fault = faults.pop(0)
+        yield FileSeen(f"{prefix}/{fault.path}" if prefix else fault.path, fault.stamp)
 
 
 def walk_changed(
-    source: SourceIntent, known: Mapping[str, Stamp], wanted: Callable[[str], bool]
+    source: SourceIntent,
+    known: Mapping[str, Stamp],
+    wanted: Callable[[str], bool],
+    barred: Callable[[File], str | None] = lambda file: None,
 ) -> Iterator[File | Hidden | FileSeen]:
-    """Walk like ``walk``, but give a file whose stamp is the known one as the event that says so: it is not read."""
+    """Walk like ``walk``, but give a file whose stamp is the known one as the event that says so: it is not read.
+
+    ``barred`` says why a file is not to be read, as its size; each look asks again, for a setting may have changed.
+    """
     for file in walk(source, wanted):
-        old = known.get(file.key) if isinstance(file, File) else None
-        if isinstance(file, File) and old is not None and old.same_file(file.stamp):
+        if isinstance(file, Hidden):
+            yield file
+            continue
+        if isinstance(file, FileSeen):
+            yield FileSeen(file.path, file.stamp, unchanged=known.get(file.path) == file.stamp)
+            continue
+        old = known.get(file.key)
+        if old is not None and old.same_file(file.stamp):
             yield FileSeen(file.key, old, unchanged=True)
+        elif (reason := file.barred or barred(file)) is not None:
+            stamp = file.stamp.unreadable(reason, now_only=True)
+            yield FileSeen(file.key, stamp, unchanged=old == stamp)
         else:
             yield file
 
 
+def too_large(size: int, limit: int, setting: str) -> str | None:
+    """Return why a file of this size is not read, naming the setting that changes it, or ``None``."""
+    if size <= limit:
+        return None
+    return f"larger than {_megabytes(limit)}: it has {_megabytes(size)}; `{setting}` in config.toml sets that"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / MEGABYTE:.1f} MB".replace(".0 MB", " MB") if size >= MEGABYTE // 10 else f"{size:,} bytes"
+
+
 def _walk_folder(
-    source: SourceIntent, root: Path, prefix: str, wanted: Callable[[str], bool]
-) -> Iterator[File | Hidden]:
-    pending: list[tuple[str, str]] = [(str(root), prefix)]
+    rules: Rules, root: Path, prefix: str, wanted: Callable[[str], bool]
+) -> Iterator[File | Hidden | FileSeen]:
+    pending: list[tuple[str, str, Chain]] = [(str(root), "", ())]
     while pending:
-        folder, relative = pending.pop()
+        folder, relative, chain = pending.pop()
         try:
             with os.scandir(folder) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
+            names = {entry.name for entry in entries}
+            chain = rules.enter(chain, folder, relative, names)
         except OSError as error:
-            if relative == prefix:
-                raise SourceMissing("the source cannot be read", f"{folder}: {error.strerror or error}") from error
-            yield Hidden(_key(relative), error.strerror or str(error))
+            reason = str(error) if isinstance(error, IgnoreFileClosed) else error.strerror or str(error)
+            if not relative:
+                raise SourceMissing("the source cannot be read", f"{folder}: {reason}") from error
+            yield Hidden(_key(_join(prefix, relative)), reason)
             continue
-        if relative != prefix and any(entry.name in _MARKERS for entry in entries):
+        if relative and not MARKERS.isdisjoint(names):
             continue
-        below: list[tuple[str, str]] = []
+        patterned = rules.is_patterned(chain)
+        below: list[tuple[str, str, Chain]] = []
         for entry in entries:
             name = entry.name
-            path = f"{relative}/{name}" if relative else name
-            if name.startswith(".") or _excluded(source, path, name):
+            stub = stub_of(name) if name[0] == "." else None
+            if name[0] == "." and stub is None and not rules.hidden:
                 continue
+            path = f"{relative}/{stub or name}" if relative else stub or name
+            key = f"{prefix}/{path}" if prefix else path
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    if name not in SKIPPED_FOLDERS:
-                        below.append((entry.path, path))
-                elif entry.is_file(follow_symlinks=False) and wanted(name):
-                    yield File.of(path, entry.path, entry.stat(follow_symlinks=False))
+                    if (
+                        rules.skips_folder(folder, name, names)
+                        or rules.is_own(entry.inode(), entry.path)
+                        or (patterned and rules.matches(chain, path, key, folder=True))
+                    ):
+                        continue
+                    barred = why_not_opened(entry.stat(follow_symlinks=False)) if HAS_FLAGS else None
+                    if barred is not None:
+                        yield Hidden(_key(key), barred)
+                    else:
+                        below.append((entry.path, path, chain))
+                elif _may_be(entry, stub or name, wanted):
+                    if patterned and rules.matches(chain, path, key, folder=False):
+                        continue
+                    found = entry.stat(follow_symlinks=False)
+                    yield File.of(key, entry.path, found, ONLY_IN_THE_CLOUD if stub else why_not_opened(found))
             except OSError:
                 continue  # it went away between the listing and the look
         pending.extend(reversed(below))
 
 
-def _excluded(source: SourceIntent, path: str, name: str) -> bool:
-    return any(fnmatchcase(path, pattern) or fnmatchcase(name, pattern) for pattern in source.exclude)
+def _may_be(entry: os.DirEntry[str], name: str, wanted: Callable[[str], bool]) -> bool:
+    """Whether a name is wanted; a link without a suffix is listed too, for it may have led to a folder."""
+    return wanted(name) or ("." not in name and entry.is_symlink())
+
+
+def _join(prefix: str, relative: str) -> str:
+    return f"{prefix}/{relative}" if prefix and relative else prefix or relative
 
 
 def _key(relative: str) -> str:
@@ -161,29 +238,54 @@ def locate(source: SourceIntent, part: Part) -> str:
     found = roots(source)
     for prefix, root in found:
         if not prefix:
-            return str(root) if root.name == key and not root.is_dir() else str(root / key)
+            return os.path.realpath(root) if root.name == key and not root.is_dir() else str(root / key)
         if key == prefix or key.startswith(f"{prefix}/"):
             rest = key[len(prefix) + 1 :]
-            return str(root) if rest == root.name and not root.is_dir() else str(root / rest)
+            return os.path.realpath(root) if rest == root.name and not root.is_dir() else str(root / rest)
     raise Unreadable("no folder of the source holds this file")
 
 
-def read_bytes(path: str, limit: int) -> bytes:
-    """Return a file's bytes. Raises ``Unreadable`` with the reason: too large, no permission, gone."""
+def open_file(path: str) -> IO[bytes]:
+    """Open a file to read its bytes. Raises ``OSError``, also where a link or something that is no file stands there.
+
+    Never waits for a pipe, whatever took the file's place since it was listed.
+    """
     try:
-        with open(path, "rb") as stream:
-            data = stream.read(limit + 1)
+        descriptor = os.open(path, os.O_RDONLY | _FLAGS)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, A_LINK) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a file")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_bytes(path: str, limit: int) -> bytes:
+    """Return a file's bytes as they were at one moment. Raises ``Unreadable`` with the reason: too large, gone, closed.
+
+    Raises ``Unreachable`` where it kept changing while it was read: half of it old and half of it new is no version.
+    """
+    try:
+        for _ in range(_TRIES):
+            with open_file(path) as stream:
+                before = os.fstat(stream.fileno())
+                data = stream.read(limit + 1)
+                after = os.fstat(stream.fileno())
+            if len(data) > limit:
+                raise Unreadable(f"larger than {_megabytes(limit)}")
+            if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
+                return data
     except OSError as error:
         raise Unreachable((error.strerror or str(error)).lower()) from error
-    if len(data) > limit:
-        raise Unreadable(f"larger than {limit // (1024 * 1024)} MB")
-    return data
+    raise Unreachable("it is being written to")
 
 
 def read_span(path: str, part: Part) -> bytes:
     """Return the bytes that a part names (``offset``, ``length``). Raises ``Unreachable``."""
     try:
-        with open(path, "rb") as stream:
+        with open_file(path) as stream:
             stream.seek(int(part["offset"]))
             return stream.read(int(part["length"]))
     except OSError as error:
