@@ -47,12 +47,15 @@ def write_vault(folder: Path, count: int, seed: int = 1) -> int:
 
 
 def edit_paragraph(path: Path, words: str) -> None:
-    """Replace the longest paragraph of prose of a note, half of it kept, as an owner edits."""
-    blocks = path.read_text(encoding="utf-8").split("\n\n")
-    prose = [at for at, block in enumerate(blocks) if block[:1] not in ("#", "-", "`", "") and at > 0]
-    chosen = max(prose, key=lambda at: len(blocks[at]))
-    blocks[chosen] = f"{blocks[chosen][: len(blocks[chosen]) // 2]} {words}"
-    path.write_text("\n\n".join(blocks), encoding="utf-8")
+    """Replace the second half of a note's longest paragraph, as an owner edits; a note without one gets one."""
+    blocks = path.read_text(encoding="utf-8").rstrip("\n").split("\n\n")
+    prose = [at for at, block in enumerate(blocks) if block[:1] not in ("#", "-", "`", "")]
+    if prose:
+        longest = max(prose, key=lambda at: len(blocks[at]))
+        blocks[longest] = f"{blocks[longest][: len(blocks[longest]) // 2]} {words}"
+    else:
+        blocks.append(words)
+    path.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
 
 
 def _note(random: random.Random, number: int) -> Note:
