@@ -36,6 +36,9 @@ class Ledger:
 
     stamp: Stamp = (0, 0, 0)
     salt: str = ""
+    """What this home hashes with."""
+    other_salts: tuple[str, ...] = ()
+    """What homes hashed with whose ledgers were united with this one: their hashes count as well."""
     items: frozenset[str] = frozenset()
     pieces: frozenset[str] = frozenset()
     answers: Mapping[str, Answer] = field(default_factory=dict)
@@ -48,29 +51,45 @@ class Ledger:
 
     def item_hash(self, source_id: str, item_key: str) -> str:
         """Return the hash under which an item is forgotten whatever it holds."""
-        return content_id(self.salt, "item", source_id, item_key)
+        return _item_hash(self.salt, source_id, item_key)
 
     def content_hash(self, source_id: str, held_hash: str) -> str:
         """Return the hash under which a content is forgotten in its source whatever it is called."""
-        return content_id(self.salt, "content", source_id, held_hash)
+        return _content_hash(self.salt, source_id, held_hash)
 
     def piece_hash(self, source_id: str, item_key: str, piece: str) -> str:
         """Return the hash of one piece of text; white space does not count."""
-        words = " ".join(piece.split())
-        scope = "" if len(words) >= LONG_PIECE else item_key
-        return content_id(self.salt, "piece", source_id, scope, words)
+        return _piece_hash(self.salt, source_id, item_key, piece)
 
     def forgets_item(self, source_id: str, item_key: str, held_hash: str | None = None) -> bool:
         """Return whether an item was forgotten, by its name or (where given) by its content."""
         if not self.items:
             return False
-        if self.item_hash(source_id, item_key) in self.items:
-            return True
-        return held_hash is not None and self.content_hash(source_id, held_hash) in self.items
+        return any(
+            _item_hash(salt, source_id, item_key) in self.items
+            or (held_hash is not None and _content_hash(salt, source_id, held_hash) in self.items)
+            for salt in (self.salt, *self.other_salts)
+        )
 
     def forgets_piece(self, source_id: str, item_key: str, piece: str) -> bool:
         """Return whether a piece of text of an item was forgotten."""
-        return bool(self.pieces) and self.piece_hash(source_id, item_key, piece) in self.pieces
+        return bool(self.pieces) and any(
+            _piece_hash(salt, source_id, item_key, piece) in self.pieces for salt in (self.salt, *self.other_salts)
+        )
+
+
+def _item_hash(salt: str, source_id: str, item_key: str) -> str:
+    return content_id(salt, "item", source_id, item_key)
+
+
+def _content_hash(salt: str, source_id: str, held_hash: str) -> str:
+    return content_id(salt, "content", source_id, held_hash)
+
+
+def _piece_hash(salt: str, source_id: str, item_key: str, piece: str) -> str:
+    words = " ".join(piece.split())
+    scope = "" if len(words) >= LONG_PIECE else item_key
+    return content_id(salt, "piece", source_id, scope, words)
 
 
 def read_ledger(paths: Paths) -> Ledger:
@@ -83,20 +102,22 @@ def read_ledger(paths: Paths) -> Ledger:
         data = paths.ledger.read_bytes()
     except FileNotFoundError:
         return Ledger()
-    salt, items, pieces, answers, broken = "", set[str](), set[str](), dict[str, Answer](), 0
+    salts, items, pieces, answers, broken = dict[str, None](), set[str](), set[str](), dict[str, Answer](), 0
     for line in data.split(b"\n"):
         if not line.strip():
             continue
         try:
             entry: dict[str, Any] = json.loads(line)
-            salt = entry.get("salt", salt)
+            if "salt" in entry:
+                salts[str(entry["salt"])] = None
             items.update(entry.get("items", ()))
             pieces.update(entry.get("pieces", ()))
             if "question" in entry:
                 answers[entry["question"]] = Answer(entry["answer"])
         except (ValueError, TypeError, AttributeError, KeyError):
             broken += 1
-    return Ledger(stamp, salt, frozenset(items), frozenset(pieces), answers, broken)
+    salt, *others = salts or [""]
+    return Ledger(stamp, salt, tuple(others), frozenset(items), frozenset(pieces), answers, broken)
 
 
 class LedgerWatcher:
@@ -146,6 +167,30 @@ def append_answer(paths: Paths, now_ms: int, question_id: str, answer: Answer, s
     with _locked(paths):
         _append(paths, [{"question": question_id, "answer": str(answer), "source": source_id, "answered": iso(now_ms)}])
     return read_ledger(paths)
+
+
+def unite_ledger(paths: Paths, other: bytes) -> int:
+    """Append every line of another ledger that this one lacks (a restore) and return how many; nothing is taken out.
+
+    On the disk when it returns. Lines that cannot be read stay out. Raises ``OSError``.
+    """
+    with _locked(paths):
+        held: set[bytes] = set()
+        if paths.ledger.exists():
+            held = {line.strip() for line in paths.ledger.read_bytes().split(b"\n")}
+        missing: list[dict[str, Any]] = []
+        for line in other.split(b"\n"):
+            if not line.strip() or line.strip() in held:
+                continue
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict):
+                missing.append(entry)
+        if missing:
+            _append(paths, missing)
+    return len(missing)
 
 
 def _locked(paths: Paths) -> Any:
