@@ -235,8 +235,6 @@ def _stand(connection: Connection, tree: Tree, item: _Item, shape: WholeShape, n
     live = _load_live(connection, tree.tree_id)
     rows, root = _rows_of(shape, live)
     source_tree = find_tree(connection, tree_id("source", item.source_id))
-    # Before an old root goes, which takes its place in the source's tree with it.
-    had_place = source_tree is not None and bool(_places(connection, source_tree, item))
     _write_edges(connection, tree, rows)
     for summary, shape_key in connection.all(
         "SELECT summary_id, shape_id FROM mem_tree_summaries WHERE tree_seq = ?", (tree.tree_seq,)
@@ -264,7 +262,7 @@ def _stand(connection: Connection, tree: Tree, item: _Item, shape: WholeShape, n
             tree.tree_seq,
         ),
     )
-    return _stand_in_source(connection, source_tree, item, root, had_place)
+    return _stand_in_source(connection, source_tree, item, root)
 
 
 @dataclass(frozen=True)
@@ -333,7 +331,7 @@ def _places(connection: Connection, source_tree: Tree, item: _Item) -> list[Node
 
 
 def _stand_in_source(
-    connection: Connection, source_tree: Tree | None, item: _Item, root: NodeRow | None, had_place: bool
+    connection: Connection, source_tree: Tree | None, item: _Item, root: NodeRow | None
 ) -> Sequence[NewJob]:
     """Return the append of the root unless it stands in the source's tree; take an empty document's leaf out."""
     standing = [] if source_tree is None else _places(connection, source_tree, item)
@@ -342,7 +340,8 @@ def _stand_in_source(
     if root is not None and not any(row.node_id == root.node_id for row in standing):
         grown = None
         jobs.append(NewJob.append_buffer("source", item.source_id, NodeRef(NodeKind(root.node_kind), root.node_id)))
-    elif root is None and source_tree is not None and had_place:
+    elif root is None and source_tree is not None:
+        # Also where it has no place any more (forgetting took it): a group may have waited for this document.
         for row in standing:
             detach_node(connection, row.node_id, source_tree.tree_seq)
         jobs.append(NewJob.seal(source_tree.tree_id, 0))
