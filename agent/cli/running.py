@@ -133,19 +133,23 @@ def status(context: click.Context) -> None:
     cls=SapwoodCommand,
     short_help="Check everything and say how to mend it.",
     examples="""
-    sapwood doctor
-    sapwood doctor --json
+    sapwood doctor              quick: environment, settings, file, queue
+    sapwood doctor --deep       every invariant of the memory as well
+    sapwood doctor --deep --json
     """,
 )
+@click.option("--deep", is_flag=True, help="Verify every invariant of the memory too: some seconds per 10,000 chunks.")
 @click.pass_context
-def doctor(context: click.Context) -> int:
+def doctor(context: click.Context, deep: bool) -> int:
     """Check environment, settings, memory and queue, and say how to mend what is not well. Exits 1 where something is
-    not. Works with a damaged memory and with broken settings.
+    not. Works with a damaged memory and with broken settings, and while the agent runs; changes nothing.
     """
     from agent.actions.doctor import doctor as look
+    from agent.cli.steps import Steps
 
     output = output_of(context)
-    found = look()
+    with Steps() as steps:
+        found = look(deep=deep, say=steps.say)
     if output.as_json:
         output.document(found)
     else:

@@ -19,6 +19,17 @@ from agent.tree.store import ROOT
 if TYPE_CHECKING:
     from agent.db import Connection
 
+__all__ = [
+    "chunks_reached",
+    "documents_standing",
+    "lifecycles",
+    "mark_open",
+    "problems",
+    "tree_links",
+    "tree_nodes",
+    "tree_shapes",
+]
+
 _MOST = 1_000
 """How many rows one query names at most: a table in ruins is no reason to list all of it."""
 

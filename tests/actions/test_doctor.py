@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.actions import doctor as room
-from agent.actions.doctor import Check, doctor, file_system_of, size_words
+from agent.actions.checks import machine
+from agent.actions.checks.machine import file_system_of
+from agent.actions.doctor import Check, doctor, size_words
 from agent.clock import SYSTEM_CLOCK
 from agent.config import SourceIntent
 from agent.config_edit import add_source
@@ -50,7 +51,7 @@ def test_damaged_memory_is_found_and_left_alone(paths: Paths) -> None:
     paths.database.write_bytes(b"no database " * 1000)
     check = find(paths, "database")
     assert not check.ok
-    assert "start again" in check.remedy
+    assert "sapwood rebuild" in check.remedy
     assert paths.database.read_bytes() == b"no database " * 1000
 
 
@@ -129,7 +130,7 @@ def test_folder_that_cannot_be_written_is_found(tmp_path: Path) -> None:
 
 
 def test_network_disk_is_found(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "file_system_of", lambda _: "nfs4")
+    monkeypatch.setattr(machine, "file_system_of", lambda _: "nfs4")
     check = find(paths, "local disk")
     assert not check.ok
     assert "SAPWOOD_HOME" in check.remedy
@@ -146,7 +147,7 @@ def test_check_that_fails_is_a_finding(paths: Paths, monkeypatch: pytest.MonkeyP
     def fail(_: Path) -> str:
         raise RuntimeError("psutil is broken here")
 
-    monkeypatch.setattr(room, "file_system_of", fail)
+    monkeypatch.setattr(machine, "file_system_of", fail)
     found = doctor(paths)
     assert not found.ok
     assert any("psutil is broken here" in check.detail for check in found.checks)
