@@ -196,7 +196,9 @@ def _clear_leftovers(target: Path) -> None:
     """Remove the drafts of backups of this name that were killed."""
     import psutil  # type: ignore[import-untyped,unused-ignore]
 
-    for path in target.parent.glob(f".{target.name}.*.part*"):
+    for path in target.parent.iterdir():
+        if not (path.name.startswith(f".{target.name}.") and ".part" in path.name):
+            continue
         pid = path.name.removeprefix(f".{target.name}.").partition(".")[0]
         if pid.isdecimal() and not psutil.pid_exists(int(pid)):
             with contextlib.suppress(OSError):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import click
 
-from agent.cli import completion, export, intent, memory, queue, records, running, sources
+from agent.cli import completion, export, intent, keeping, memory, queue, records, running, sources
 from agent.cli.command import SETTINGS, global_options, output_of
 
 INTERRUPTED = 130
@@ -22,7 +22,7 @@ COMMANDS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ("What it remembers", (memory.search, memory.show, memory.tree)),
     ("Forgetting", ()),
     ("Its work", (queue.jobs, queue.retry, queue.cancel, queue.pause, queue.resume)),
-    ("Keeping it", (export.export, running.doctor)),
+    ("Keeping it", (keeping.backup, keeping.restore, keeping.rebuild, export.export, running.doctor)),
     ("Settings", (intent.config, intent.usage, records.logs, completion.completion)),
 )
 

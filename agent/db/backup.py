@@ -217,6 +217,13 @@ def _raw(path: Path, flags: int) -> Iterator[apsw.Connection]:
 
 
 @contextmanager
+def open_read_only(path: Path) -> Iterator[apsw.Connection]:
+    """Hold a bare connection to a backup, which may lie on a disk that takes no writing."""
+    with _raw(path, apsw.SQLITE_OPEN_READONLY) as connection:
+        yield connection
+
+
+@contextmanager
 def open_damaged(path: Path) -> Iterator[apsw.Connection]:
     """Hold a bare connection to a memory that ``connect`` refuses as damaged: to copy what is there, nothing else."""
     with _raw(path, apsw.SQLITE_OPEN_READWRITE) as connection:

@@ -243,7 +243,8 @@ class Supervisor:
         if now < self._next_tick_at(now):
             return
         if self._reload_asked:
-            self._housekeeping.ask_all_sources()
+            # Whoever asks may have emptied or replaced the memory.
+            self._housekeeping.begin_anew()
         self._ticked_at, self._reload_asked = now, False
 
         def tick(connection: Connection) -> TickReport:
