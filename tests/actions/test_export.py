@@ -76,10 +76,12 @@ def grown_garden(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(12):
             subject = "Quinces ]] [[x]]" if number % 2 else "CON"
             stream.write(f"From x Mon Mar  3 10:00:00 2025\n{MAIL.format(number=number, subject=subject)}\n")
-    with open_home(paths) as home:
-        add(home, [str(notes)], name="My notes")
-        add(home, [str(tmp_path / "box.mbox")], name="nul")
-    grow(paths)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SAPWOOD_HOME", str(tmp_path / "home"))
+        with open_home(paths) as home:
+            add(home, [str(notes)], name="My notes")
+            add(home, [str(tmp_path / "box.mbox")], name="nul")
+        grow(paths)
     return tmp_path / "home"
 
 

@@ -63,15 +63,17 @@ def grown_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with as_file(files("agent.actions").joinpath("samples")) as samples:
         shutil.copytree(samples, folder / "samples")
     paths = paths_under(folder / "home")
-    with open_home(paths) as home:
-        for name, kind in SAMPLES:
-            add(home, [str(folder / "samples" / name)], kind=kind)
-    # The sources stand in the intent now, so it is read again.
-    with open_home(paths) as home:
-        registry = Registry.load(KIND_NAMES)
-        context = LocalContext(home.connection, home.clock, home.intent, paths)
-        drain_until_idle(context, registry, flush=close_all_tails)
-        assert not unfinished(home.connection)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SAPWOOD_HOME", str(folder / "home"))
+        with open_home(paths) as home:
+            for name, kind in SAMPLES:
+                add(home, [str(folder / "samples" / name)], kind=kind)
+        # The sources stand in the intent now, so it is read again.
+        with open_home(paths) as home:
+            registry = Registry.load(KIND_NAMES)
+            context = LocalContext(home.connection, home.clock, home.intent, paths)
+            drain_until_idle(context, registry, flush=close_all_tails)
+            assert not unfinished(home.connection)
     return folder / "home"
 
 

@@ -133,25 +133,25 @@ def test_a_pause_is_told_also_while_the_agent_does_not_run(
 
 
 def test_a_search_says_whether_nothing_is_there_or_not_yet(
-    sapwood: Sapwood, paths: Paths, monkeypatch: pytest.MonkeyPatch
+    sapwood: Sapwood, paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SAPWOOD_HOME", str(paths.config_dir.parent))
     ran = sapwood("search", "words")
     assert ran.out == "nothing found\n"
     assert "sapwood add PATH" in ran.err
-    (paths.data_dir / "one.md").write_text("Some words.")
-    sapwood("add", str(paths.data_dir / "one.md"))
+    (tmp_path / "one.md").write_text("Some words.")
+    sapwood("add", str(tmp_path / "one.md"))
     ran = sapwood("search", "words")
     assert ran.out == ""
     assert ran.err.startswith("not searched yet\n")
 
 
 def test_settings_that_cannot_be_read_are_told_by_status(
-    sapwood: Sapwood, paths: Paths, monkeypatch: pytest.MonkeyPatch
+    sapwood: Sapwood, paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SAPWOOD_HOME", str(paths.config_dir.parent))
-    (paths.data_dir / "one.md").write_text("Some words.")
-    sapwood("add", str(paths.data_dir / "one.md"))
+    (tmp_path / "one.md").write_text("Some words.")
+    sapwood("add", str(tmp_path / "one.md"))
     assert "last good copy" not in sapwood("status").out
     with paths.config_file.open("a") as stream:
         stream.write("[\n")
