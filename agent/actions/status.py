@@ -9,6 +9,7 @@ from agent.actions.home import NOT_RUNNING
 from agent.actions.pausing import Paused, read_paused
 from agent.actions.times import span_words
 from agent.clock import iso
+from agent.db.aside import read_damage
 from agent.queue.counts import QueueCounts, count_done_since, count_jobs, count_waiting, has_waiting
 from agent.states import AgentState, JobKind, Lifecycle
 
@@ -52,6 +53,8 @@ class Status:
     paused_until_ms: int | None
     running: bool
     config_problem: str | None
+    notice: str | None = None
+    """What an owner is to be told for some days: the memory was damaged and grown again."""
 
     @property
     def total_chunks(self) -> int:
@@ -73,6 +76,7 @@ def status(home: Home) -> Status:
         summaries = int(connection.value("SELECT count(*) FROM mem_tree_summaries"))
         embedded = _embedded(connection, home)
         paused = read_paused(connection, now_ms)
+        damage = read_damage(connection, now_ms)
         unread = unread_items(connection)
         eta = None
         if running and paused.paused_until_ms is None:
@@ -98,6 +102,7 @@ def status(home: Home) -> Status:
         paused_until_ms=paused.paused_until_ms,
         running=running,
         config_problem=home.config_problem,
+        notice=damage.words if damage is not None else None,
     )
 
 

@@ -108,6 +108,8 @@ def status(context: click.Context) -> None:
         facts.append(("paused", f"until {until}"))
     if found.config_problem is not None and not found.running:
         facts.append(("settings", f"cannot be read, the last good copy is in use: {found.config_problem}"))
+    if found.notice is not None and found.notice != found.reason:
+        facts.append(("notice", found.notice))
     if found.eta_seconds:
         facts.append(("left", f"about {span_words(found.eta_seconds)}"))
     output.facts(facts)
