@@ -100,7 +100,9 @@ def _check_content(content: Content) -> None:
 def _make_folder(folder: Path) -> None:
     if folder.is_dir():
         return
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # One by one: the mode is that of the last folder made alone.
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     # The folder itself has to outlive a power cut, or the file in it does not.
     sync_folder(folder.parent)
     sync_folder(folder.parent.parent)
