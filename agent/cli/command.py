@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from agent.cli.output import Output
 
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
+SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 
 
 def _keep(name: str) -> Any:
