@@ -178,7 +178,8 @@ def vectors(connection: Connection) -> Iterator[str]:
         UNION ALL
         SELECT 'summary ' || summary_id, embedded_signature
           FROM mem_tree_summaries
-         WHERE embedded_signature NOT IN (SELECT signature_id FROM mem_tree_signatures)
+         WHERE embedded_signature IS NOT NULL
+           AND embedded_signature NOT IN (SELECT signature_id FROM mem_tree_signatures)
          LIMIT 1000
         """,
         (NEEDS_NO_VECTOR,),

@@ -84,7 +84,7 @@ def look_at_permissions(paths: Paths) -> Iterator[Check]:
     wrong_owner = []
     private = [folder for _, folder in folders_of(paths)]
     private += [paths.database.with_name(paths.database.name + suffix) for suffix in ("", "-wal", "-shm")]
-    private += [paths.config_file, paths.last_good_config, paths.ledger, paths.agent_file, paths.inbox]
+    private += [paths.config_file, paths.last_good_config, paths.ledger, paths.agent_file]
     for path in private:
         try:
             found = path.stat()

@@ -43,6 +43,7 @@ def look_at_memory(paths: Paths, *, deep: bool, told: Told) -> Iterator[Check]:
         yield Check("database", True, f"{paths.database}, {size_words(paths.database.stat().st_size)}")
         for name, look in (
             ("schema", _schema),
+            ("past damage", _past_damage),
             ("integrity", lambda connection: _integrity(connection, deep=deep)),
             ("queue", _queue),
             ("failed jobs", _failures),
@@ -92,6 +93,14 @@ def _wal_size(paths: Paths) -> Iterator[Check]:
 
 def _schema(connection: Connection) -> Iterator[Check]:
     yield Check("schema", True, f"version {connection.value('PRAGMA user_version')}")
+
+
+def _past_damage(connection: Connection) -> Iterator[Check]:
+    from agent.db.aside import read_damage
+
+    found = read_damage(connection, _now_ms())
+    # Told, not a fault: what there was to mend was mended.
+    yield Check("past damage", True, "none" if found is None else found.words)
 
 
 def _integrity(connection: Connection, *, deep: bool) -> Iterator[Check]:
