@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.db.state import DAMAGE_KEY, PAUSE_KEY
+from agent.db.state import DAMAGE_KEY, LEDGER_KEY, PAUSE_KEY
 from agent.db.text_index import remove_text
 
 if TYPE_CHECKING:
@@ -49,14 +49,16 @@ class Wiped:
 def wipe(connection: Connection) -> Wiped:
     """Delete all that was derived, inside the caller's transaction, and return what that was.
 
-    Pause and the notice of a damage stay; marks and cursors of sweeps go, they speak of what is no longer there.
+    Pause, the notice of a damage and how much of the ledger was applied stay; marks and cursors of sweeps go, they
+    speak of what is no longer there.
     """
     chunks = int(connection.value("SELECT count(*) FROM mem_tree_chunks"))
     summaries = int(connection.value("SELECT count(*) FROM mem_tree_summaries"))
     for statement in _IN_ORDER:
         connection.run(statement)
     connection.run("INSERT INTO mem_tree_text (mem_tree_text) VALUES ('delete-all')")
-    connection.run("DELETE FROM mem_tree_state WHERE key NOT IN (?, ?)", (PAUSE_KEY, DAMAGE_KEY))
+    kept = (PAUSE_KEY, DAMAGE_KEY, LEDGER_KEY)
+    connection.run("DELETE FROM mem_tree_state WHERE key NOT IN (?, ?, ?)", kept)
     return Wiped(chunks, summaries)
 
 
