@@ -17,6 +17,7 @@ IDLE_HOOK = "agent.tree.flush:close_all_tails"
 FINISHED_HOOK = "agent.tree.flush:unfinished"
 GATE_HOOK = "agent.worker.permits:serve_unseen"
 PERMITS_HOOK = "agent.worker.permits:free_permits"
+LEDGER_HOOK = "agent.actions.forgetting:keep_ledger"
 
 INTERRUPTED = 130
 # The stop budget of the supervisor is four seconds; a machine under load gets some more.
@@ -67,6 +68,7 @@ def run_agent(
             finished_hook=FINISHED_HOOK,
             gate_hook=GATE_HOOK,
             permits_hook=PERMITS_HOOK,
+            ledger_hook=LEDGER_HOOK,
             log_level=level,
         )
     )

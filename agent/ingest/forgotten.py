@@ -173,7 +173,7 @@ def without_forgotten(chunks: Sequence[Chunk], ledger: Ledger, source_id: str, i
         text = text_left(ledger, source_id, item_key, chunk.text, chunk.source_kind)
         if text is None:
             continue
-        path = _path_left(ledger, source_id, item_key, chunk.heading_path)
+        path = path_left(ledger, source_id, item_key, chunk.heading_path)
         if text != chunk.text:
             chunk = replace(
                 chunk,
@@ -275,7 +275,8 @@ def _cut_out(text: str, cuts: Sequence[tuple[int, int]]) -> str:
     return "\n".join(kept).strip("\n")
 
 
-def _path_left(ledger: Ledger, source_id: str, item_key: str, path: str | None) -> str | None:
+def path_left(ledger: Ledger, source_id: str, item_key: str, path: str | None) -> str | None:
+    """Return a heading path without the headings that the ledger forgets."""
     if path is None:
         return None
     parts = path.split(HEADING_SEPARATOR)

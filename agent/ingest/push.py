@@ -7,7 +7,8 @@ from there it is read like any source. The database is not touched here: losing 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,7 +16,10 @@ import msgspec
 from agent.config import SourceIntent
 from agent.config_edit import sync_folder, write_atomically
 from agent.errors import UsageFault
-from agent.ids import content_id
+from agent.ids import content_hash, content_id
+from agent.ingest.charsets import clean
+from agent.ingest.forgotten import text_left
+from agent.ingest.mask import mask_secrets
 from agent.ingest.readers.inbox import (
     MAX_PUSHED_BYTES,
     ChatContent,
@@ -28,15 +32,26 @@ from agent.ingest.readers.inbox import (
     keys_of,
     kind_of,
 )
+from agent.ingest.readers.protocol import Unreadable
 from agent.queue.types import NewJob
 from agent.states import SourceKind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from agent.ledger import Ledger
     from agent.paths import Paths
 
-__all__ = ["ChatContent", "ChatMessage", "Content", "DocumentContent", "EmailContent", "PushedItem", "push_item"]
+__all__ = [
+    "ChatContent",
+    "ChatMessage",
+    "Content",
+    "DocumentContent",
+    "EmailContent",
+    "PushedItem",
+    "forget_in_inbox",
+    "push_item",
+]
 
 _SOURCE_ID = re.compile(r"[a-z0-9][a-z0-9\-]{0,63}")
 
@@ -117,3 +132,77 @@ def _check_shape(folder: Path, source_id: str, kind: SourceKind) -> None:
             f"{source_id} was handed one of the shape {kind}",
             "use another source for it",
         )
+
+
+def forget_in_inbox(paths: Paths, ledger: Ledger, source_id: str | None = None) -> int:
+    """Take out of the inbox what the ledger forgets, and return how many files were changed or deleted.
+
+    The inbox is the only copy of what was pushed, so the words are gone then. Safe to repeat and to interrupt: each
+    file is deleted or replaced at once. What cannot be read as an item stays. Raises ``OSError``.
+    """
+    if not ledger.forgets_anything or not paths.inbox.is_dir():
+        return 0
+    changed = 0
+    for folder in sorted(path for path in paths.inbox.iterdir() if path.is_dir()):
+        if source_id is not None and folder.name != source_id:
+            continue
+        for path in sorted(folder.glob("*.json")):
+            try:
+                data = path.read_bytes()
+                content = msgspec.json.decode(data, type=Envelope).content
+            except (Unreadable, msgspec.DecodeError, UnicodeDecodeError, FileNotFoundError):
+                continue
+            left = _left_of(content, ledger, folder.name, content_hash(data))
+            if left is content:
+                continue
+            changed += 1
+            if left is None:
+                path.unlink(missing_ok=True)
+                sync_folder(folder)
+            else:
+                write_atomically(path, msgspec.json.encode(_envelope(left)).decode())
+    return changed
+
+
+def _left_of(content: Content, ledger: Ledger, source_id: str, file_hash: str) -> Content | None:
+    """Return a content without what the ledger forgets: the same object, a shorter one, or ``None``."""
+    if isinstance(content, ChatContent):
+        kept = tuple(_messages_left(content, ledger, source_id))
+        if kept == content.messages:
+            return content
+        return replace(content, messages=kept) if kept else None
+    key = keys_of(content)[0][0]
+    if ledger.forgets_item(source_id, key, file_hash):
+        return None
+    text = _text_left(ledger, source_id, key, content.text, kind_of(content))
+    if text is None:
+        return None
+    if isinstance(content, EmailContent):
+        to, cc = (
+            () if people and ledger.forgets_piece(source_id, key, f"{label}: {', '.join(people)}") else people
+            for label, people in (("To", content.to), ("Cc", content.cc))
+        )
+        left = replace(content, text=text, to=to, cc=cc)
+        return content if left == content else left
+    return content if text == content.text else replace(content, text=text)
+
+
+def _messages_left(content: ChatContent, ledger: Ledger, source_id: str) -> Iterator[ChatMessage]:
+    for message in content.messages:
+        key = keys_of(replace(content, messages=(message,)))[0][0]
+        if ledger.forgets_item(source_id, key):
+            continue
+        # As it stands in a chunk, behind time and name, so that its pieces are the same ones.
+        before = "[00:00] <x> "
+        text = _text_left(ledger, source_id, key, before + message.text.strip(), SourceKind.CHAT)
+        if text is None:
+            continue
+        text = text.removeprefix(before)
+        yield message if text == message.text.strip() else replace(message, text=text)
+
+
+def _text_left(ledger: Ledger, source_id: str, key: str, text: str, kind: SourceKind) -> str | None:
+    """Return a text without forgotten pieces; they are compared as they are stored, with their secrets masked."""
+    masked = mask_secrets(clean(text))
+    left = text_left(ledger, source_id, key, masked, kind)
+    return text if left is masked else left

@@ -29,6 +29,9 @@ Returns after how many seconds to look again, ``None`` for not before there is w
 PermitsHook = Callable[[Paths, "Intent"], "int | None"]
 """``(paths, intent)``: how many permits are free for LLM-bound rows, ``None`` where the profile needs none."""
 
+LedgerHook = Callable[[Paths, "Connection", int], None]
+"""``(paths, connection, now_ms)``: do what forgetting left to be done. Cheap where that is nothing."""
+
 
 @dataclass(frozen=True)
 class SupervisorArgs:
@@ -48,6 +51,7 @@ class SupervisorArgs:
     finished_hook: str | None = None
     gate_hook: str | None = None
     permits_hook: str | None = None
+    ledger_hook: str | None = None
     open_profile: str | None = None
     log_level: str = "INFO"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from agent.queue.requeue import self_heal
 from agent.queue.sweep import sweep
 from agent.queue.types import NewJob
 from agent.states import FailureClass, JobKind, JobStatus
+from agent.system.entry import find
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
     from agent.config import Intent
     from agent.db import Connection
     from agent.queue.registry import Registry
+    from agent.supervisor.result import LedgerHook, SupervisorArgs
 
+KeepLedger = Callable[["Connection", int], None]
 SWEEP_AT_LEAST_EVERY_MS = 10 * 60 * 1000
 DAY_MS = 24 * 3_600_000
 _log = logging.getLogger("sapwood.supervisor")
@@ -46,12 +50,22 @@ class TickReport:
         return bool(self.recovered or self.swept or self.synced)
 
 
+def ledger_keeper(args: SupervisorArgs) -> KeepLedger | None:
+    """Return the hook that takes out what was forgotten, bound to its home; ``None`` where none was given."""
+    if args.ledger_hook is None:
+        return None
+    hook: LedgerHook = find(args.ledger_hook)
+    return lambda connection, now_ms: hook(args.paths, connection, now_ms)
+
+
 class Housekeeping:
     """The periodic work of one supervisor. ``once``: only what brings the end nearer."""
 
-    def __init__(self, registry: Registry, *, once: bool = False) -> None:
+    def __init__(self, registry: Registry, *, once: bool = False, keep_ledger: KeepLedger | None = None) -> None:
         self._registry = registry
         self._once = once
+        self._keep_ledger = keep_ledger
+        self._ledger_problem = ""
         self._asked_ms: dict[str, int] = {}
         self._version: int | None = None
         self._swept_ms: int | None = None
@@ -65,6 +79,7 @@ class Housekeeping:
             crash_limit=intent.queue.crash_limit,
             lease_ms=_lease_ms(intent),
         )
+        self._apply_ledger(connection, now_ms)
 
     def tick(
         self, connection: Connection, intent: Intent, now_ms: int, *, trust_leases: bool = True, catch_up: bool = True
@@ -74,6 +89,7 @@ class Housekeeping:
         if trust_leases:
             mend_clock(connection, now_ms, lease_ms=_lease_ms(intent))
             recovered = recover_stale_locks(connection, now_ms, crash_limit=intent.queue.crash_limit)
+        self._apply_ledger(connection, now_ms)
         if not catch_up:
             return TickReport(recovered)
         swept = self._sweep_if_changed(connection, intent, now_ms)
@@ -90,6 +106,18 @@ class Housekeeping:
                 keep_rows=intent.queue.keep_done_rows,
             )
         return TickReport(recovered, swept, synced)
+
+    def _apply_ledger(self, connection: Connection, now_ms: int) -> None:
+        """Take out what was forgotten and is still there: a crash, a backup that was put back."""
+        if self._keep_ledger is None:
+            return
+        try:
+            self._keep_ledger(connection, now_ms)
+            self._ledger_problem = ""
+        except OSError as error:
+            if str(error) != self._ledger_problem:
+                _log.error("the ledger of what was forgotten cannot be read: %s", error)
+            self._ledger_problem = str(error)
 
     def sweep_now(self, connection: Connection, intent: Intent, now_ms: int) -> int:
         """Run every sweep and return how many rows they enqueued."""

@@ -1,0 +1,92 @@
+"""Deleting everything that the memory holds of one source, in bulk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.actions.erasing import Erased
+from agent.db.text_index import remove_text
+from agent.ids import tree_id
+from agent.states import TreeKind
+
+if TYPE_CHECKING:
+    from agent.db import Connection
+
+PAGE = 1_000
+
+# The words of an index row are handed in again to take it out, so each is read; everything else goes in bulk.
+_CHUNKS = """
+SELECT c.seq, c.title, c.heading_path, c.text
+  FROM mem_tree_chunks AS c
+ WHERE c.source_id = ?1 AND c.seq > ?2
+ ORDER BY c.seq
+ LIMIT ?3
+"""
+_SUMMARIES = """
+SELECT seq, title, NULL, text
+  FROM mem_tree_summaries
+ WHERE source_id = ?1 AND seq > ?2
+ ORDER BY seq
+ LIMIT ?3
+"""
+
+
+def remove_source_tx(connection: Connection, source_id: str) -> tuple[Erased, int]:
+    """Delete all rows of a source inside the caller's transaction; return what went, and how many items.
+
+    Jobs of its that run lose their lease with their row. No other source's tree has anything of it.
+    """
+    _remove_jobs(connection, source_id)
+    chunks = _remove_texts(connection, source_id, _CHUNKS, 1)
+    summaries = _remove_texts(connection, source_id, _SUMMARIES, -1)
+    for nodes in (
+        "SELECT chunk_id FROM mem_tree_chunks WHERE source_id = ?",
+        "SELECT summary_id FROM mem_tree_summaries WHERE source_id = ?",
+    ):
+        connection.run(f"DELETE FROM mem_tree_results WHERE node_id IN ({nodes})", (source_id,))
+    items = int(connection.value("SELECT count(*) FROM mem_tree_items WHERE source_id = ?", (source_id,)))
+    for table in ("chunks", "summaries", "trees", "items", "files", "questions", "sources"):
+        connection.run(f"DELETE FROM mem_tree_{table} WHERE source_id = ?", (source_id,))
+    connection.run("DELETE FROM mem_tree_state WHERE key = ?", (f"sync_cursor:{source_id}",))
+    return Erased(chunks, summaries), items
+
+
+def _remove_texts(connection: Connection, source_id: str, select: str, sign: int) -> int:
+    count, after = 0, 0
+    while rows := connection.all(select, (source_id, after, PAGE)):
+        for seq, title, heading_path, text in rows:
+            remove_text(connection, sign * seq, title, heading_path, text)
+        connection.many(
+            """
+            DELETE FROM mem_tree_vectors
+             WHERE node = ? AND signature_id IN (SELECT signature_id FROM mem_tree_signatures)
+            """,
+            [(sign * row[0],) for row in rows],
+        )
+        count, after = count + len(rows), rows[-1][0]
+    return count
+
+
+def _remove_jobs(connection: Connection, source_id: str) -> None:
+    """Delete the rows of the queue that name the source or something of it, in every status."""
+    exact = (f"sync:{source_id}",)
+    begins = (
+        f"ingest:{source_id}:",
+        f"seal_doc:{source_id}/",
+        f"append:source:{source_id}:",
+        f"seal:{tree_id(TreeKind.SOURCE, source_id)}:",
+        f"seal:document:{source_id}:",
+    )
+    for key in exact:
+        connection.run("DELETE FROM mem_tree_jobs WHERE dedupe_key = ?", (key,))
+    for begin in begins:
+        # The last character is a colon or a slash: what follows it in order ends the range.
+        end = begin[:-1] + chr(ord(begin[-1]) + 1)
+        connection.run("DELETE FROM mem_tree_jobs WHERE dedupe_key >= ? AND dedupe_key < ?", (begin, end))
+    connection.run(
+        """
+        DELETE FROM mem_tree_jobs
+         WHERE dedupe_key IN (SELECT 'extract:' || chunk_id FROM mem_tree_chunks WHERE source_id = ?)
+        """,
+        (source_id,),
+    )
