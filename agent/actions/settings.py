@@ -375,6 +375,8 @@ def problem_in(text: str) -> str | None:
 
 def _line_of(text: str, detail: str) -> int | None:
     """Return the line of a value that a validator names by its path (``at `$.pool.max_workers```)."""
+    if "at end of document" in detail:
+        return max(1, len(text.splitlines()))
     _, _, path = detail.partition("`$.")
     steps = path.partition("`")[0].split(".")
     if not path or "at line" in detail:

@@ -1,0 +1,121 @@
+"""``sapwood logs``, ``usage`` and ``export`` as they are printed."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.cli.export import Counter
+from agent.paths import Paths
+from tests.cli.conftest import Sapwood, widths
+
+LINE = "2026-03-01T10:00:0{n}.000+00:00 {level} pid=7 worker-1 sapwood.x: " + "words " * 30 + "{n}\n"
+
+
+@pytest.fixture
+def logged(paths: Paths) -> Paths:
+    levels = ("INFO", "WARNING", "ERROR")
+    (paths.log_dir / "worker-1.log").write_text("".join(LINE.format(n=n, level=levels[n]) for n in range(3)))
+    return paths
+
+
+def test_lines_are_whole_in_a_pipe_and_filtered_by_level(sapwood: Sapwood, logged: Paths) -> None:
+    text = (logged.log_dir / "worker-1.log").read_text()
+    assert sapwood("logs").out == text
+    assert sapwood("logs", "-n", "1", "--level", "WARNING").out == text.splitlines(keepends=True)[2]
+    found = sapwood("logs", "--level", "error", "--json").document["lines"]
+    assert [(line["level"], line["process"], line["pid"]) for line in found] == [("ERROR", "worker-1", 7)]
+
+
+def test_logs_need_neither_memory_nor_sound_settings(sapwood: Sapwood, logged: Paths) -> None:
+    logged.database.write_bytes(b"no database" * 1000)
+    logged.config_file.write_text("[")
+    assert len(sapwood("logs").out.splitlines()) == 3
+
+
+def test_where_logs_would_be_is_said_where_there_are_none(sapwood: Sapwood, paths: Paths) -> None:
+    ran = sapwood("logs")
+    assert (ran.code, ran.err) == (0, "")
+    assert str(paths.log_dir) in ran.out.replace("\n", "")
+    (paths.log_dir / "a.log").write_text("")
+    assert "are empty" in " ".join(sapwood("logs").out.split())
+    assert "nothing of that level" in sapwood("logs", "--level", "error").out
+
+
+def test_following_is_no_one_json_document(sapwood: Sapwood, logged: Paths) -> None:
+    ran = sapwood("logs", "--follow", "--json")
+    assert ran.code == 2
+    assert ran.document["error"]["hint"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send to one process")
+def test_following_prints_what_comes_and_ends_quietly_at_ctrl_c(
+    logged: Paths, wait_until: Callable[..., None], tmp_path: Path
+) -> None:
+    with (
+        (tmp_path / "out").open("wb") as out,
+        subprocess.Popen(
+            [sys.executable, "-m", "agent.cli.main", "logs", "--follow", "-n", "1"],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        assert process.stderr is not None
+        lines = (tmp_path / "out").read_text
+        wait_until(lambda: lines().count("\n") == 1, 20, "the last line")
+        log = logged.log_dir / "worker-1.log"
+        log.rename(logged.log_dir / "worker-1.log.1")
+        log.write_text(LINE.format(n=5, level="INFO"))
+        wait_until(lambda: lines().count("\n") == 2, 20, "the new line")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert process.stderr.read() == ""
+    assert lines().splitlines()[1].endswith(" 5")
+
+
+def test_usage_says_that_nothing_was_sent_and_nothing_spent(sapwood: Sapwood, paths: Paths) -> None:
+    ran = sapwood("usage", "--days", "7")
+    assert "Nothing was sent to any model and nothing was spent in the last 7 days." in ran.out
+    assert sapwood("usage", "--json").document["rows"] == []
+    assert not paths.database.exists()
+
+
+def test_an_export_says_what_it_did_and_where(sapwood: Sapwood, grown: Path, tmp_path: Path) -> None:
+    ran = sapwood("export", str(tmp_path / "out"))
+    assert ran.code == 0
+    assert max(widths(ran.out)) <= 80
+    assert "66 passages" in ran.out
+    assert "0 removed" in ran.out
+    again = sapwood("export", str(tmp_path / "out"), "--json").document
+    assert (again["written"], again["removed"], again["path"]) == (0, 0, str(tmp_path / "out"))
+    assert len(list((tmp_path / "out").rglob("*.md"))) == again["files"]
+
+
+def test_an_export_into_a_strange_folder_says_what_to_do(sapwood: Sapwood, grown: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    ran = sapwood("export", str(tmp_path))
+    assert ran.code == 2
+    assert "not empty" in ran.err
+    assert "new or an empty folder" in " ".join(ran.err.split())
+
+
+def test_an_export_counts_aloud_only_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("agent.cli.export.time.monotonic", lambda: now[0])
+    stream = io.StringIO()
+    with Counter("notes", stream) as counter:
+        counter(1, 100)
+        now[0] = 2.0
+        counter(50, 100)
+        counter(51, 100)
+        now[0] = 9.0
+        counter(90, 100)
+    assert stream.getvalue() == "50 of 100 notes\n90 of 100 notes\n"
