@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import click
 
-from agent.cli import completion, export, intent, keeping, memory, queue, records, running, sources
+from agent.cli import completion, export, forgetting, intent, keeping, memory, queue, records, running, sources
 from agent.cli.command import SETTINGS, global_options, output_of
 
 INTERRUPTED = 130
@@ -20,7 +20,7 @@ COMMANDS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ("The agent", (running.run, running.stop, running.status, running.open_page, running.demo)),
     ("What it reads", (sources.add, sources.sources, sources.sync)),
     ("What it remembers", (memory.search, memory.show, memory.tree)),
-    ("Forgetting", ()),
+    ("Forgetting", (forgetting.remember, forgetting.forget, forgetting.remove)),
     ("Its work", (queue.jobs, queue.retry, queue.cancel, queue.pause, queue.resume)),
     ("Keeping it", (keeping.backup, keeping.restore, keeping.rebuild, export.export, running.doctor)),
     ("Settings", (intent.config, intent.usage, records.logs, completion.completion)),

@@ -1,0 +1,65 @@
+"""``sapwood remember``: a note goes to the inbox first, and from there into the memory like anything that is read."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.errors import UsageFault
+
+if TYPE_CHECKING:
+    from agent.actions.home import Home
+
+REMEMBERED = "remembered"
+"""The source that notes are kept in; it is named in the intent with the first one."""
+
+TITLE_LENGTH = 60
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A note that is on the disk. ``reason`` says why it will not be read where it was forgotten before."""
+
+    source_id: str
+    item_key: str
+    was_forgotten: bool = False
+
+
+def remember(home: Home, text: str, *, title: str | None = None) -> Remembered:
+    """Keep a note: written and fsynced before this returns, whether or not the agent runs. The same note is one item.
+
+    Raises ``UsageFault`` for an empty text, ``OSError`` where the disk does not take it: then nothing was kept.
+    """
+    from agent.config_edit import add_source
+    from agent.ingest.push import DocumentContent, push_item
+    from agent.ledger import read_ledger
+
+    if not text.strip():
+        raise UsageFault("there is nothing to remember", "", 'say some words: `sapwood remember "The spare key …"`')
+    heading = title.strip() if title is not None and title.strip() else None
+    content = DocumentContent(text, heading or _first_words(text), time_ms=home.clock.now_ms(), key=_key(heading, text))
+    pushed = push_item(home.paths, REMEMBERED, content, name=REMEMBERED)
+    if home.intent.source(pushed.source.id) is None:
+        # Another command may have named it meanwhile.
+        with contextlib.suppress(UsageFault):
+            add_source(home.paths, pushed.source)
+    for job in pushed.jobs:
+        home.enqueue(job)
+    key = pushed.item_keys[0]
+    forgotten = read_ledger(home.paths).forgets_item(REMEMBERED, key)
+    return Remembered(REMEMBERED, key, forgotten)
+
+
+def _key(title: str | None, text: str) -> str:
+    """Return a key made of the words alone: the same note twice is one item, whenever it is said."""
+    from agent.ids import content_id
+
+    return content_id("note", title or "", text)
+
+
+def _first_words(text: str) -> str:
+    """Return what a note without a title is called: the beginning of its first line."""
+    line = next(line for line in text.splitlines() if line.strip())
+    words = " ".join(line.split())
+    return words if len(words) <= TITLE_LENGTH else words[: TITLE_LENGTH - 1].rsplit(" ", 1)[0] + "…"

@@ -1,0 +1,222 @@
+"""Forgetting and remembering: ``remove``, ``forget``, ``remember``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from agent.cli.command import SapwoodCommand, output_of
+
+if TYPE_CHECKING:
+    from agent.actions.forgetting import Forgotten, Preview
+    from agent.cli.output import Output
+
+PROGRESS_AFTER_S = 1.0
+
+
+@click.command(
+    cls=SapwoodCommand,
+    short_help="Stop reading a source and forget it.",
+    examples="""
+    sapwood remove notes
+    sapwood remove old-mail --yes
+    """,
+)
+@click.argument("source")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_context
+def remove(context: click.Context, source: str, yes: bool) -> None:
+    """Stop reading a source and delete everything that is held of it. Its files stay as they are, and it can be added
+    again. Notes and what was handed in lie nowhere else: these are deleted.
+    """
+    from agent.actions.choosing import Wanted
+    from agent.actions.forgetting import is_only_copy, preview, source_id_of
+    from agent.actions.forgetting import remove as take_out
+    from agent.actions.home import open_home
+
+    output = output_of(context)
+    with open_home() as home:
+        source_id = source_id_of(home, source)
+        shown, _ = preview(home, Wanted(source_id=source_id))
+        only_copy = is_only_copy(home, source_id)
+        if not yes:
+            about = f"Remove {source_id}: {_count(shown.items, 'item')}, {_count(shown.chunks, 'chunk')}."
+            if only_copy:
+                about += " What was remembered or handed in to it lies nowhere else: it is deleted for good."
+            _ask(output, about, "remove it?")
+        found = take_out(home, source_id)
+    _told(output, found, f"removed {source_id}", ours_only=not only_copy)
+
+
+@click.command(
+    cls=SapwoodCommand,
+    short_help="Forget what is named, for good.",
+    examples="""
+    sapwood forget --mentions "Project Heron"
+    sapwood forget mail --until 2019-12-31
+    sapwood forget notes diary/2024-05-01.md
+    sapwood forget --entity "anna maria" --yes
+    """,
+)
+@click.argument("source", required=False)
+@click.argument("item", required=False)
+@click.option("--chunk", metavar="ID", help="One chunk, as `search` and `show` name it.")
+@click.option("--since", metavar="WHEN", help="What is dated from then on (2025-06-14, or 7d for a week ago).")
+@click.option("--until", metavar="WHEN", help="What is dated up to then.")
+@click.option("--mentions", metavar="TEXT", help="Whatever has these words in it, in a title or in a file's name.")
+@click.option("--entity", metavar="NAME", help="What mentions this person, place or thing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_context
+def forget(
+    context: click.Context,
+    source: str | None,
+    item: str | None,
+    chunk: str | None,
+    since: str | None,
+    until: str | None,
+    mentions: str | None,
+    entity: str | None,
+    yes: bool,
+) -> None:
+    """Forget a source's items, one item, or what the options choose; with several options only what all of them
+    choose. It is gone from the memory's file when this returns and is not read again, but your own files stay as they
+    are.
+    """
+    from agent.actions.forgetting import forget as let_go
+    from agent.actions.forgetting import preview, wanted_of
+    from agent.actions.home import open_home
+    from agent.errors import AgentFault
+
+    output = output_of(context)
+    with open_home() as home:
+        wanted = wanted_of(
+            home,
+            source=source,
+            item=item,
+            chunk=chunk,
+            since=since,
+            until=until,
+            mentions=mentions,
+            entity=entity,
+        )
+        progress = _Progress(output)
+        shown, chosen = preview(home, wanted, progress=progress)
+        progress.end()
+        if not chosen:
+            raise AgentFault(
+                "nothing in the memory matches",
+                "so nothing was forgotten",
+                "see what there is: `sapwood search`, `sapwood sources`, `sapwood show NODE`",
+            )
+        if not yes:
+            _ask(output, _about(shown), "forget it for good?")
+        found = let_go(home, wanted, chosen, progress=progress)
+        progress.end()
+    _told(output, found, "forgotten", ours_only=True)
+
+
+@click.command(
+    cls=SapwoodCommand,
+    short_help="Keep a note.",
+    examples="""
+    sapwood remember "The spare key is with Ines at number 14"
+    sapwood remember - --title "Meeting notes" < notes.txt
+    """,
+)
+@click.argument("text")
+@click.option("--title", metavar="T", help="What to call it.")
+@click.pass_context
+def remember(context: click.Context, text: str, title: str | None) -> None:
+    """Keep a note; `-` reads it from stdin. It is on the disk when this returns, and read into the memory by the
+    running agent, or when it next runs.
+    """
+    from agent.actions.home import open_home
+    from agent.actions.remembering import remember as keep
+
+    output = output_of(context)
+    if text == "-":
+        # A note may be in any encoding that its writer's terminal had; what is no letter is shown as such.
+        text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    with open_home() as home:
+        found = keep(home, text, title=title)
+        notice = home.notice
+    if output.as_json:
+        output.document(found)
+        return
+    output.line(f"remembered as {found.item_key}")
+    if found.was_forgotten:
+        output.note("you had this very note forgotten: it stays so. Say it in other words to have it read")
+    if notice:
+        output.note(notice)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _about(shown: Preview) -> str:
+    counts = [_count(shown.chunks, "chunk")]
+    if shown.items:
+        counts.insert(0, _count(shown.items, "whole item"))
+    where = f" of {', '.join(shown.sources)}" if shown.sources else ""
+    return f"This forgets {', '.join(counts)}{where}" + (
+        f": {'; '.join(shown.titles)}" + ("; …" if shown.items + shown.chunks > len(shown.titles) else "")
+        if shown.titles
+        else "."
+    )
+
+
+def _ask(output: Output, about: str, question: str) -> None:
+    """Ask a person; without a terminal nobody answers, so nothing is done. Raises ``UsageFault``, ``Abort``."""
+    from agent.cli.output import one_line
+    from agent.errors import UsageFault
+
+    if output.as_json or not sys.stdin.isatty():
+        raise UsageFault("nobody is there to be asked", one_line(about, 400), "say --yes to do it without a question")
+    output.note(one_line(about, 600), "")
+    click.confirm(question, abort=True, err=True)
+
+
+def _told(output: Output, found: Forgotten, done: str, *, ours_only: bool) -> None:
+    if output.as_json:
+        output.document(found)
+        return
+    output.line(
+        f"{done}: {_count(found.chunks_removed, 'chunk')} and {found.summaries_removed} "
+        f"{'summary' if found.summaries_removed == 1 else 'summaries'}"
+    )
+    if found.copies:
+        output.line(f"deleted with it: {', '.join(found.copies)}")
+    if found.words:
+        output.note(found.words)
+    from agent.actions.forgetting import BACKUPS
+
+    output.note(BACKUPS if not ours_only else f"{BACKUPS}; your own files are as they were")
+
+
+class _Progress:
+    """A line on stderr for a look that takes over a second; none in a pipe or with ``--json``."""
+
+    def __init__(self, output: Output) -> None:
+        self._is_shown = sys.stderr.isatty() and not output.as_json
+        self._begun = time.monotonic()
+        self._is_drawn = False
+
+    def __call__(self, done: int, total: int) -> None:
+        if not self._is_shown or time.monotonic() - self._begun < PROGRESS_AFTER_S:
+            return
+        share = 100 * done // max(1, total)
+        sys.stderr.write(f"\rlooking through the memory: {share} %\x1b[K")
+        sys.stderr.flush()
+        self._is_drawn = True
+
+    def end(self) -> None:
+        """Wipe the line."""
+        if self._is_drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._is_drawn = False
+        self._begun = time.monotonic()
