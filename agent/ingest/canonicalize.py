@@ -11,7 +11,7 @@ from agent.ingest.canonical import DAY_MS, Block, BlockKind, CanonicalItem, Sect
 from agent.ingest.charsets import normalise_line_ends
 from agent.ingest.mail import Mail
 from agent.ingest.markdown import Markup, date_in_name, read_outline
-from agent.ingest.mask import mask_secrets
+from agent.ingest.mask import Masking
 from agent.states import SourceKind
 
 
@@ -34,9 +34,10 @@ def canonicalize_document(
     A chunk of it carries a time only where the document or its name gives one, for that belongs to the content; the
     item's time falls back on when the file was changed.
     """
-    lines = mask_secrets(normalise_line_ends(text)).split("\n")
+    masking = Masking()
+    lines = masking.of(normalise_line_ends(text)).split("\n")
     outline = read_outline(lines, markup)
-    found_title = title or outline.title or _stem(name)
+    found_title = masking.of(title or outline.title or _stem(name))
     dated = time_ms if time_ms is not None else outline.time_ms
     if dated is None:
         dated = date_in_name(name)
@@ -46,7 +47,7 @@ def canonicalize_document(
         places=[place],
         title=found_title,
         time_ms=dated,
-        author=author,
+        author=masking.of_optional(author),
         reference=reference,
     )
     return CanonicalItem(
@@ -56,6 +57,7 @@ def canonicalize_document(
         modified_ms if dated is None else dated,
         content_hash,
         (section,) if outline.blocks else (),
+        masking.count,
     )
 
 
@@ -75,18 +77,25 @@ def canonicalize_mail(
     """
     sections: list[Section] = []
     said: set[str] = set()
+    masking = Masking()
     for mail, place in copies:
-        section = _mail_section(mail, place, said)
+        section = _mail_section(mail, place, said, masking)
         if section is not None:
             sections.append(section)
     first = copies[0][0].head
     times = [mail.head.time_ms for mail, _ in copies if mail.head.time_ms is not None]
     return CanonicalItem(
-        SourceKind.EMAIL, item_key, first.subject, min(times, default=None), content_hash, tuple(sections)
+        SourceKind.EMAIL,
+        item_key,
+        masking.of_optional(first.subject),
+        min(times, default=None),
+        content_hash,
+        tuple(sections),
+        masking.count,
     )
 
 
-def _mail_section(mail: Mail, place: dict[str, Any], said: set[str]) -> Section | None:
+def _mail_section(mail: Mail, place: dict[str, Any], said: set[str], masking: Masking) -> Section | None:
     groups: list[tuple[BlockKind, list[str]]] = []
     copy = bool(said)
     for kind, group in mail.groups:
@@ -107,7 +116,7 @@ def _mail_section(mail: Mail, place: dict[str, Any], said: set[str]) -> Section 
     if addresses:
         groups.insert(0, (BlockKind.ADDRESSES, addresses))
         said.add("\n".join(addresses))
-    text = mask_secrets("\n\n".join("\n".join(group) for _, group in groups))
+    text = masking.of("\n\n".join("\n".join(group) for _, group in groups))
     blocks: list[Block] = []
     line = 1
     for kind, group in groups:
@@ -120,9 +129,9 @@ def _mail_section(mail: Mail, place: dict[str, Any], said: set[str]) -> Section 
         lines=text.split("\n"),
         blocks=blocks,
         places=[place],
-        title=head.subject,
+        title=masking.of_optional(head.subject),
         time_ms=head.time_ms,
-        author=mail.sender,
+        author=masking.of_optional(mail.sender),
         reference=head.message_id,
         scope=head.thread,
     )
@@ -154,6 +163,7 @@ def canonicalize_chat(
     ``parts`` are one file's turns each, with the beginning of its locator, in a fixed order.
     """
     merged = merge_turns([turns for turns, _ in parts])
+    masking = Masking()
     lines: list[str] = []
     blocks: list[Block] = []
     for place, turn in merged:
@@ -164,15 +174,15 @@ def canonicalize_chat(
                 len(lines) + 1,
                 len(lines) + len(rows),
                 time_ms=turn.time_ms,
-                author=turn.author,
+                author=masking.of_optional(turn.author),
                 reference=turn.reference,
                 place=place,
                 place_line=turn.line,
             )
         )
         lines.extend(rows)
-    text = mask_secrets("\n".join(lines))
-    title = " ".join(part for part in (conversation, day_name(day_ms)) if part) or "chat"
+    text = masking.of("\n".join(lines))
+    title = masking.of(" ".join(part for part in (conversation, day_name(day_ms)) if part) or "chat")
     section = Section(
         lines=text.split("\n"),
         blocks=blocks,
@@ -181,7 +191,9 @@ def canonicalize_chat(
         time_ms=day_ms,
         scope=conversation,
     )
-    return CanonicalItem(SourceKind.CHAT, item_key, title, day_ms, content_hash, (section,) if blocks else ())
+    return CanonicalItem(
+        SourceKind.CHAT, item_key, title, day_ms, content_hash, (section,) if blocks else (), masking.count
+    )
 
 
 def day_name(day_ms: int | None) -> str:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.ingest.mask import mask_secrets
+from agent.ingest.mask import mask, mask_secrets
 from tests.ingest.conftest import Memory
+from tests.ingest.labelled.harmless import HARMLESS
+from tests.ingest.labelled.secrets import POSITIVES
 
 AKIA = "AKIA" + "QWERTYUIOPASDFGH"
 GITHUB = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -106,3 +108,56 @@ def test_an_endless_run_that_looks_like_a_token_costs_its_length() -> None:
     begun = time.process_time()
     assert mask_secrets(run) == run
     assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize("kind", sorted({kind for kind, _, _ in POSITIVES}))
+def test_labelled_secrets_are_found_where_people_leave_them(kind: str) -> None:
+    labelled = [(secret, text) for of, secret, text in POSITIVES if of == kind]
+    missed = [text for secret, text in labelled if secret in mask_secrets(text)]
+    assert len(missed) <= 0.02 * len(labelled), missed
+    for _, text in labelled:
+        masked = mask(text)
+        assert masked.text.count("\n") == text.count("\n")
+        assert mask(masked.text) == (masked.text, 0), "what was masked is not masked again"
+
+
+def test_what_only_looks_like_a_secret_stays() -> None:
+    assert len(HARMLESS) >= 200
+    assert [text for text in HARMLESS if mask(text).secrets] == []
+
+
+@pytest.mark.parametrize(
+    "run",
+    ["sk-", "eyJaaaaaaaaaa.", "-----BEGIN PRIVATE KEY-----", "password=", "api_key: ", "://a:", "4111 1111 ", "DE89 "],
+)
+def test_an_endless_run_of_what_begins_a_secret_costs_its_length(run: str) -> None:
+    def cost(size: int) -> float:
+        text = run * (size // len(run))
+        begun = time.process_time()
+        mask(text)
+        return time.process_time() - begun
+
+    cost(1_000)
+    short = cost(40_000)
+    assert cost(320_000) < 8 * 4 * short + 0.05, "eight times the length, at most about eight times the time"
+
+
+def test_titles_subjects_authors_and_names_are_masked_and_counted(
+    memory: Memory, mail_bytes: Callable[..., bytes]
+) -> None:
+    memory.write(f"notes/{GITHUB}.md", "No heading here, so the name of the file is the title.\n")
+    memory.write("notes/b.md", f"# The key {AKIA}\n\nWhat it is for.\n\n## And {STRIPE}\n\nNothing else.\n")
+    memory.write("mail/a.eml", mail_bytes(1, "Good morning to all.", Subject=f"token {OPENAI} for the gate"))
+    memory.write("mail/b.eml", mail_bytes(2, "Nothing to hide here, said the bee."))
+    memory.add("notes", "folder", memory.folder / "notes")
+    memory.add("mail", "eml", memory.folder / "mail")
+    memory.sync()
+    shown = str(memory.connection.all("SELECT title, masked FROM mem_tree_items"))
+    shown += str(memory.connection.all("SELECT text, title, heading_path, author FROM mem_tree_chunks"))
+    for secret in (GITHUB, AKIA, STRIPE, OPENAI):
+        assert secret not in shown
+    counts = dict(memory.connection.all("SELECT title, masked FROM mem_tree_items"))
+    assert counts["[masked: GitHub token]"] == 1
+    assert counts["The key [masked: AWS key]"] == 2
+    assert counts["token [masked: OpenAI key] for the gate"] == 1
+    assert 0 in counts.values()
