@@ -63,6 +63,14 @@ def test_help_lists_every_command_under_a_topic(sapwood: Sapwood) -> None:
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
+def test_help_fits_a_screen(sapwood: Sapwood) -> None:
+    lines = sapwood("--help").out.splitlines()
+    # Each command takes one line, each topic two, and the rest is short.
+    topics = sum(bool(commands) for _, commands in COMMANDS)
+    assert len(lines) <= len(NAMES) + 2 * topics + 14
+    assert len(lines) <= 66
+
+
 def test_entry_module_imports_nothing_heavy() -> None:
     import subprocess
     import sys
