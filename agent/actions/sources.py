@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,13 @@ from agent.config import SourceIntent
 from agent.config_edit import add_source
 from agent.errors import UsageFault
 from agent.ids import slug
+from agent.ledger import append_answer, read_ledger
 from agent.queue.types import NewJob
-from agent.states import ItemState
+from agent.states import Answer, ItemState
 
 if TYPE_CHECKING:
     from agent.actions.home import Home
+    from agent.ingest.survey import Survey
 
 AUTO = "auto"
 
@@ -46,20 +49,37 @@ class Added:
 
 
 @dataclass(frozen=True)
+class Question:
+    """What the owner is asked about a source: ``gone`` of the ``held`` items are no longer there; a few by name."""
+
+    question_id: str
+    gone: int
+    held: int
+    examples: tuple[str, ...]
+    asked_ms: int
+
+
+@dataclass(frozen=True)
 class SourceRow:
-    """One source of the intent with what the memory knows of it. ``last_sync_ms`` is ``None`` before the first look."""
+    """One source of the intent with what the memory knows of it. ``last_sync_ms`` is ``None`` before the first look.
+
+    ``masked`` is how many secrets were masked in what is held of it.
+    """
 
     id: str
     kind: str
     name: str
     paths: tuple[str, ...]
     private: bool
+    include: tuple[str, ...]
     exclude: tuple[str, ...]
     items: int
     chunks: int
+    masked: int
     waiting: int
     unreadable: tuple[Unreadable, ...]
     last_sync_ms: int | None
+    question: Question | None
     error: str | None
 
 
@@ -72,9 +92,10 @@ class SourceList:
 
 @dataclass(frozen=True)
 class Synced:
-    """The sources that will be looked at."""
+    """The sources that will be looked at, and what the owner answered about the one that there was a question about."""
 
     queued: tuple[str, ...]
+    answer: Answer | None = None
 
 
 def add(
@@ -84,12 +105,16 @@ def add(
     kind: str = AUTO,
     name: str | None = None,
     private: bool = False,
+    include: Sequence[str] = (),
     exclude: Sequence[str] = (),
+    hidden: bool = False,
+    counted: Callable[[int], None] = lambda count: None,
 ) -> Added:
     """Name a source, several paths of one kind being one source, and queue the first look at it.
 
-    Counts what is there, which blocks for as long as listing a folder or reading a mailbox takes. Raises
-    ``UsageFault`` for a path that is missing or named already and for a kind that this version does not read.
+    Counts what is there, which blocks for as long as listing a folder or reading a mailbox takes; ``counted`` is called
+    with how many items were found so far. Raises ``UsageFault`` for a path that is missing or named already and for a
+    kind that this version does not read.
     """
     from agent.ingest.survey import detect, survey
 
@@ -103,8 +128,20 @@ def add(
             "name them one by one, or say which with --kind",
         )
     kind = kinds.pop()
-    looks = [survey(path, kind, exclude=tuple(exclude)) for path in found]
-    items = sum(look.items for look in looks)
+    looks: list[Survey] = []
+    items = 0
+    for path in found:
+        looks.append(
+            survey(
+                path,
+                kind,
+                include=tuple(include),
+                exclude=tuple(exclude),
+                hidden=hidden,
+                counted=partial(_tell, counted, items),
+            )
+        )
+        items += looks[-1].items
     unreadable = tuple(Unreadable(each.path, each.reason) for look in looks for each in look.unreadable)
     title = name or found[0].stem if found[0].is_file() else name or found[0].name
     source = SourceIntent(
@@ -114,10 +151,16 @@ def add(
         paths=tuple(str(path) for path in found),
         private=private,
         exclude=tuple(exclude),
+        include=tuple(include),
+        hidden=hidden,
     )
     add_source(home.paths, source)
     home.enqueue(NewJob.sync_source(source.id))
     return Added(source.id, kind, title, source.paths, items, unreadable, _overlaps(home, found))
+
+
+def _tell(counted: Callable[[int], None], before: int, count: int) -> None:
+    counted(before + count)
 
 
 def _overlaps(home: Home, paths: Sequence[Path]) -> tuple[str, ...]:
@@ -168,19 +211,31 @@ def _free_id(home: Home, title: str, *, given: bool) -> str:
 def sources(home: Home) -> SourceList:
     """Return the sources with their counts, and what of them could not be read and why."""
     with home.connection.snapshot():
-        return SourceList(tuple(_row(home, source) for source in home.intent.sources))
+        asked = _questions(home)
+        return SourceList(tuple(_row(home, source, asked.get(source.id)) for source in home.intent.sources))
 
 
-def _row(home: Home, source: SourceIntent) -> SourceRow:
+def _questions(home: Home) -> dict[str, Question]:
+    """Return the questions that no answer was given to, by source: one that was waits for the next look only."""
+    from agent.ingest.holdback import open_questions
+
+    found = open_questions(home.connection)
+    answered = read_ledger(home.paths).answers if found else {}
+    return {
+        source_id: Question(each.question_id, each.gone, each.held, each.examples, each.asked_ms)
+        for source_id, each in found.items()
+        if each.question_id not in answered
+    }
+
+
+def _row(home: Home, source: SourceIntent, question: Question | None) -> SourceRow:
     from agent.ingest.unread import list_parked, list_unreadable
 
     connection = home.connection
-    states = {
-        str(state): int(count)
-        for state, count in connection.all(
-            "SELECT state, count(*) FROM mem_tree_items WHERE source_id = ? GROUP BY state", (source.id,)
-        )
-    }
+    counted = connection.all(
+        "SELECT state, count(*), sum(masked) FROM mem_tree_items WHERE source_id = ? GROUP BY state", (source.id,)
+    )
+    states = {str(state): int(count) for state, count, _ in counted}
     chunks = connection.value(
         """
         SELECT count(*)
@@ -200,19 +255,49 @@ def _row(home: Home, source: SourceIntent) -> SourceRow:
         name=source.name,
         paths=source.paths,
         private=source.private,
+        include=source.include,
         exclude=source.exclude,
         items=sum(count for state, count in states.items() if state != ItemState.GONE),
         chunks=int(chunks),
+        masked=sum(masked for _, _, masked in counted),
         waiting=states.get(ItemState.FOUND, 0) + states.get(ItemState.QUEUED, 0) - parked,
         unreadable=tuple(Unreadable(each.path, each.reason) for each in list_unreadable(connection, source.id)),
         last_sync_ms=looked[0],
+        question=question,
         error=looked[1],
     )
 
 
-def sync(home: Home, source: str | None = None) -> Synced:
-    """Queue a look at one source, or at each; one that waits already is not queued twice. Raises ``UsageFault``."""
+def sync(home: Home, source: str | None = None, *, answer: Answer | None = None) -> Synced:
+    """Queue a look at one source, or at each; one that waits already is not queued twice.
+
+    ``answer`` is the owner's to the open question of that source, or of the only one that has one; it is on the disk
+    when this returns, and what follows from it is the look's to do. Raises ``UsageFault``, also where there is no
+    question to answer or more than one; ``OSError`` where the answer cannot be written down.
+    """
+    if answer is not None:
+        asked = _asked(home, None if source is None else home.source(source).id)
+        source = asked[0]
+        append_answer(home.paths, home.clock.now_ms(), asked[1].question_id, answer, source)
     wanted = home.intent.sources if source is None else (home.source(source),)
     for each in wanted:
         home.enqueue(NewJob.sync_source(each.id))
-    return Synced(tuple(each.id for each in wanted))
+    return Synced(tuple(each.id for each in wanted), answer)
+
+
+def _asked(home: Home, source_id: str | None) -> tuple[str, Question]:
+    """Return the source whose question is meant, with it. Raises ``UsageFault`` where that is none or many."""
+    held = {source.id for source in home.intent.sources}
+    found = {each: question for each, question in _questions(home).items() if each in held}
+    if source_id is not None:
+        found = {each: question for each, question in found.items() if each == source_id}
+    if len(found) > 1:
+        raise UsageFault(
+            "more than one source has a question",
+            ", ".join(sorted(found)),
+            "name the one that you answer for, as in `sapwood sync SOURCE --accept`",
+        )
+    if not found:
+        where = f"about {source_id}" if source_id is not None else "about any source"
+        raise UsageFault(f"there is no question {where}", "", "`sapwood sources` shows what is asked")
+    return next(iter(found.items()))

@@ -2,8 +2,8 @@
 
 ::
 
-    canonicalize → chunk_markdown → score_chunks_fast → upsert_chunks_tx → pending_extraction → fast score rows
-                 → enqueue extract_chunk per chunk → the settle wakes the workers
+    canonicalize → chunk_markdown → without_forgotten → score_chunks_fast → upsert_chunks_tx → pending_extraction
+                 → fast score rows → enqueue extract_chunk per chunk → the settle wakes the workers
 
 Everything up to the scores happens outside any transaction; everything from ``upsert_chunks_tx`` on in the one that
 settles the job. No model is called here, ever.
@@ -18,14 +18,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent import ids
+from agent.db.items import remove_item
 from agent.db.nodes import detach_node, remove_chunk
 from agent.db.text_index import add_text
 from agent.ingest.admission import admit_parked_tx
 from agent.ingest.chunker import Chunk, chunk_markdown
+from agent.ingest.fence import Fence, open_fence
+from agent.ingest.forgotten import without_forgotten
 from agent.ingest.order import assign_order_keys, item_sort_key
 from agent.ingest.readers.protocol import Moved, Part, Unreachable, Unreadable
 from agent.ingest.readers.registry import find_source, reader_for
+from agent.ingest.removal import is_leaving, remove_tx, seal_source
 from agent.ingest.score import SCORE_VERSION, FastScore, score_chunks_fast
+from agent.ingest.stamps import distrust_stamp
 from agent.ingest.window import Pace, top_up
 from agent.queue.types import NOTHING_TO_DO, IngestFilePayload, NewJob, NodeRef, Plan, StalePlan
 from agent.states import ItemState, Lifecycle, SourceKind
@@ -67,10 +72,14 @@ def plan_ingest(context: JobContext, payload: IngestFilePayload) -> Plan:
     if item is None:
         return NOTHING_TO_DO
     now_ms, intent = context.clock.now_ms(), context.intent
+    pace = context.shared.setdefault("ingest_pace", Pace())
+    if is_leaving(item.state, item.seen_hash):
+        return _plan_removal(item, intent, pace)
     source = find_source(intent, context.paths, payload.source_id)
     if item.state not in WAITING or source is None:
         # Nothing to read; but a chunk whose extract job is parked may wait to be let in (sweeps.py).
         return Plan(lambda connection: admit_parked_tx(connection, item.item_seq, now_ms))
+    fence = open_fence(context)
     try:
         canonical = reader_for(source.kind).read(source, item.item_key, item.parts)
     except Moved as error:
@@ -81,12 +90,28 @@ def plan_ingest(context: JobContext, payload: IngestFilePayload) -> Plan:
         reason, later = error.title, isinstance(error, Unreachable)
         return Plan(lambda connection: _list_unreadable_tx(connection, intent, item, reason, later=later))
     context.check()
-    chunks = chunk_markdown(canonical)
+    if fence.ledger.forgets_item(item.source_id, item.item_key, canonical.content_hash):
+        return Plan(lambda connection: _leave_out_tx(connection, intent, item, fence))
+    chunks = without_forgotten(chunk_markdown(canonical), fence.ledger, item.source_id, item.item_key)
     context.check()
     scores = score_chunks_fast(chunks)
-    pace = context.shared.setdefault("ingest_pace", Pace())
     version = Version(canonical, tuple(chunks), tuple(scores), now_ms)
-    return Plan(lambda connection: _store_tx(connection, intent, item, version, pace))
+    return Plan(lambda connection: _store_tx(connection, intent, item, version, pace, fence))
+
+
+def _plan_removal(item: Item, intent: Intent, pace: Pace) -> Plan:
+    def writes(connection: Connection) -> list[NewJob]:
+        return remove_tx(connection, item.item_seq, lambda: top_up(connection, intent, first=item.source_id, pace=pace))
+
+    return Plan(writes)
+
+
+def _leave_out_tx(connection: Connection, intent: Intent, item: Item, fence: Fence) -> list[NewJob]:
+    """Take an item out that turns out to be a forgotten one: nothing of it is stored, nothing of it stays."""
+    fence.check()
+    _check_unseen(connection, item)
+    remove_item(connection, item.item_seq, spare_running=True)
+    return [*top_up(connection, intent, first=item.source_id), *seal_source(connection, item.source_id)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +124,10 @@ class Version:
     now_ms: int
 
 
-def _store_tx(connection: Connection, intent: Intent, item: Item, version: Version, pace: Pace) -> list[NewJob]:
+def _store_tx(
+    connection: Connection, intent: Intent, item: Item, version: Version, pace: Pace, fence: Fence
+) -> list[NewJob]:
+    fence.check()
     jobs = upsert_chunks_tx(connection, item, version)
     jobs.extend(top_up(connection, intent, first=item.source_id, pace=pace))
     return jobs
@@ -149,7 +177,7 @@ def upsert_chunks_tx(connection: Connection, item: Item, version: Version) -> li
         """
         UPDATE mem_tree_items
            SET title = ?, time_ms = ?, sort_key = ?, seen_hash = ?, held_hash = ?, version_ms = ?, state = ?,
-               reason = NULL, masked = ?
+               reason = NULL, masked = ?, urgent = 0
          WHERE item_seq = ?
         """,
         (
@@ -289,7 +317,7 @@ def _follow_ups(connection: Connection, item: Item, change: _Change, version_ms:
     for chunk_id in sorted(change.moved):
         jobs.extend(_append_anew_tx(connection, item.source_id, chunk_id))
     if change.removed or change.moved or not change.new:
-        jobs.extend(_seal_stream(connection, item.source_id))
+        jobs.extend(seal_source(connection, item.source_id))
     return jobs
 
 
@@ -306,13 +334,6 @@ def _append_anew_tx(connection: Connection, source_id: str, chunk_id: str) -> li
     return [NewJob.append_buffer("source", source_id, NodeRef.leaf(chunk_id))]
 
 
-def _seal_stream(connection: Connection, source_id: str) -> list[NewJob]:
-    """A group of the stream may have waited for this item: its tree, if it has one, looks again."""
-    tree_id = ids.tree_id("source", source_id)
-    there = connection.value("SELECT 1 FROM mem_tree_trees WHERE tree_id = ?", (tree_id,))
-    return [NewJob.seal(tree_id, 0)] if there else []
-
-
 def _list_unreadable_tx(
     connection: Connection, intent: Intent, item: Item, reason: str, *, later: bool
 ) -> list[NewJob]:
@@ -324,17 +345,17 @@ def _list_unreadable_tx(
     connection.run(
         """
         UPDATE mem_tree_items
-           SET state = ?, reason = ?, seen_hash = CASE WHEN ? THEN NULL ELSE seen_hash END
+           SET state = ?, reason = ?, urgent = 0, seen_hash = CASE WHEN ? THEN NULL ELSE seen_hash END
          WHERE item_seq = ?
         """,
         (str(ItemState.UNREADABLE), reason, later, item.item_seq),
     )
     if later:
         for path in {str(part["path"]) for part in item.parts}:
-            _distrust_stamp(connection, item.source_id, path)
+            distrust_stamp(connection, item.source_id, path)
     jobs = top_up(connection, intent, first=item.source_id)
     if item.source_kind is not SourceKind.DOCUMENT:
-        jobs.extend(_seal_stream(connection, item.source_id))
+        jobs.extend(seal_source(connection, item.source_id))
     return jobs
 
 
@@ -342,20 +363,14 @@ def _look_again_tx(connection: Connection, item: Item, path: str) -> list[NewJob
     """The file is not what was seen: its stamp is worth nothing, and it has to be looked at again."""
     _check_unseen(connection, item)
     log.info("a file of %s changed while it was to be read", item.source_id)
-    _distrust_stamp(connection, item.source_id, path)
+    distrust_stamp(connection, item.source_id, path)
     return [NewJob.sync_source(item.source_id)]
 
 
-def _distrust_stamp(connection: Connection, source_id: str, path: str) -> None:
-    """Let the next look read a file whatever its stamp says. The row stays: without it nobody would miss the file."""
-    connection.run(
-        "UPDATE mem_tree_files SET size = -1, file_hash = NULL WHERE source_id = ? AND path = ?", (source_id, path)
-    )
-
-
 def _check_unseen(connection: Connection, item: Item) -> None:
-    row = connection.one("SELECT seen_hash, state FROM mem_tree_items WHERE item_seq = ?", (item.item_seq,))
-    if row is None or row[0] != item.seen_hash:
+    row = connection.one("SELECT seen_hash, item_key FROM mem_tree_items WHERE item_seq = ?", (item.item_seq,))
+    # A file that was renamed meanwhile is the same row and the same content under another key.
+    if row is None or row != (item.seen_hash, item.item_key):
         raise StalePlan(f"item {item.item_seq}")
 
 

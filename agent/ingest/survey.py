@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from agent.ingest.readers.walk import File, open_file, walk
 from agent.ingest.unread import NotRead
 
 _PEEK = 8 * 1024
+_TELL_EVERY = 100  # items
 _ENOUGH = 200  # files looked into before the kind is decided
 
 
@@ -95,17 +97,30 @@ def _peek(path: Path) -> bytes:
         return b""
 
 
-def survey(path: Path, kind: str = "auto", *, exclude: tuple[str, ...] = ()) -> Survey:
-    """Return what a path would bring as a source of a kind (``auto``: detected). Raises ``UsageFault``. Blocks."""
+def survey(
+    path: Path,
+    kind: str = "auto",
+    *,
+    include: tuple[str, ...] = (),
+    exclude: tuple[str, ...] = (),
+    hidden: bool = False,
+    counted: Callable[[int], None] = lambda count: None,
+) -> Survey:
+    """Return what a path would bring as a source of a kind (``auto``: detected). Raises ``UsageFault``. Blocks.
+
+    ``counted`` is called now and then with how many items were found so far.
+    """
     if kind == "auto":
         kind = detect(path)
-    source = SourceIntent("survey", kind, "survey", (str(path),), exclude=exclude)
+    source = SourceIntent("survey", kind, "survey", (str(path),), exclude=exclude, include=include, hidden=hidden)
     keys: set[str] = set()
     unreadable: list[NotRead] = []
     try:
         for event in reader_for(kind).scan(source, {}):
             if isinstance(event, Found):
                 keys.add(event.item_key)
+                if len(keys) % _TELL_EVERY == 0:
+                    counted(len(keys))
             elif isinstance(event, FileSeen) and event.stamp.state == "unreadable":
                 unreadable.append(NotRead(event.path, event.stamp.reason or ""))
             elif isinstance(event, Hidden):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from agent.ingest.removal import REMOVAL
 from agent.ingest.window import found_items, ready_ingests
 from agent.queue.types import NewJob
 
@@ -54,7 +55,10 @@ def sweep_extract(context: SweepContext) -> Iterator[NewJob]:
 
 
 def sweep_ingest(context: SweepContext) -> Iterator[NewJob]:
-    """Yield ``ingest_file`` for items that were queued but whose job is gone, then for found ones up to the window."""
+    """Yield ``ingest_file`` for items that were queued but whose job is lost, then for found and gone ones.
+
+    Of the latter up to the window.
+    """
     connection, intent = context.connection, context.intent
     for source in intent.sources:
         rows = connection.all(
@@ -74,7 +78,7 @@ def sweep_ingest(context: SweepContext) -> Iterator[NewJob]:
             (source.id, context.limit * _LOOK_AT, source.id, context.limit),
         )
         for item_key, seen_hash in rows:
-            yield NewJob.ingest_file(source.id, item_key, seen_hash)
+            yield NewJob.ingest_file(source.id, item_key, REMOVAL if seen_hash is None else seen_hash)
     window = intent.queue.max_ready_ingest
     room = window - ready_ingests(connection, window)
     for source in intent.sources:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.ingest.stamps import VEIL
 from agent.queue.recovery import CRASH_LOOP
 from agent.states import JobStatus
 
@@ -33,7 +34,8 @@ def list_unreadable(connection: Connection, source_id: str) -> list[NotRead]:
         """,
         (source_id, source_id),
     )
-    found = [NotRead(path, reason or "") for path, reason in rows]
+    # A forgotten file has no name any more that could be listed.
+    found = [NotRead(path, reason or "") for path, reason in rows if not path.startswith(VEIL)]
     return sorted([*found, *list_parked(connection, source_id)], key=lambda each: (each.path, each.reason))
 
 

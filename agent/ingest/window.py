@@ -6,8 +6,10 @@ ingest that settles looks whether the window fell below a half and fills it, so 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from agent.ingest.removal import REMOVAL
 from agent.queue.types import NewJob
 from agent.states import ItemState, JobKind
 
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
     from agent.db import Connection
 
 
+URGENT_LIMIT = 200
+"""So few changes at once are somebody at work, not a first look: they are read before everything else."""
+
+_AT_ONCE_MS = 1  # due before every row that was enqueued by its time
+_WAITING = (ItemState.GONE, ItemState.FOUND)
 _READY = 2  # the phase of a ready row in the queue's one index (agent/db/schema.py)
 
 
@@ -47,10 +54,11 @@ def top_up(
     always: bool = False,
     pace: Pace | None = None,
 ) -> list[NewJob]:
-    """Return jobs for items that were found, and mark these queued, inside the caller's transaction.
+    """Return jobs for items that were found or are gone, and mark these queued, inside the caller's transaction.
 
-    Nothing happens while the window is at least half full, unless ``always``. Sources share the room evenly; ``first``
-    is asked first. ``pace`` spares counting the window each time.
+    Nothing happens while the window is at least half full, unless ``always``: then also what is urgent in the ``first``
+    source goes out, however full the window is. Sources share the room evenly; ``first`` is asked first. ``pace``
+    spares counting the window each time.
     """
     if pace is not None and not always and not pace.is_due():
         return []
@@ -58,9 +66,12 @@ def top_up(
     waiting = ready_ingests(connection, window)
     if pace is not None:
         pace.counted(waiting, window, intent.pool.max_workers)
-    room = window - waiting
+    urgent = urgent_items(connection, first) if always and first is not None else []
+    _mark_queued(connection, urgent)
+    jobs = [job for _, job in urgent]
+    room = window - waiting - len(urgent)
     if room <= 0 or (not always and waiting * 2 >= window):
-        return []
+        return jobs
     sources = [source.id for source in intent.sources]
     if first is not None:
         sources = [first, *(source for source in sources if source != first)]
@@ -72,11 +83,15 @@ def top_up(
     for rows in queues:
         if len(chosen) < room:
             chosen.extend(rows[share : share + room - len(chosen)])
+    _mark_queued(connection, chosen)
+    return [*jobs, *(job for _, job in chosen)]
+
+
+def _mark_queued(connection: Connection, chosen: list[tuple[int, NewJob]]) -> None:
     connection.many(
         "UPDATE mem_tree_items SET state = ? WHERE item_seq = ?",
         [(str(ItemState.QUEUED), item_seq) for item_seq, _ in chosen],
     )
-    return [job for _, job in chosen]
 
 
 def ready_ingests(connection: Connection, most: int) -> int:
@@ -92,15 +107,43 @@ def ready_ingests(connection: Connection, most: int) -> int:
 
 
 def found_items(connection: Connection, source_id: str, most: int) -> list[tuple[int, NewJob]]:
-    """Return the first items of a source, in its order, that were found and wait for a job."""
-    rows = connection.all(
-        """
-        SELECT item_seq, item_key, seen_hash
-          FROM mem_tree_items
-         WHERE source_id = ? AND state = 'found'
-         ORDER BY sort_key
-         LIMIT ?
-        """,
-        (source_id, most),
-    )
-    return [(item_seq, NewJob.ingest_file(source_id, item_key, seen_hash)) for item_seq, item_key, seen_hash in rows]
+    """Return the first items of a source that wait for a job: the urgent, then the gone, then the found ones."""
+    found = urgent_items(connection, source_id, most)
+    for state in _WAITING:
+        if len(found) >= most:
+            break
+        rows = connection.all(
+            """
+            SELECT item_seq, item_key, seen_hash
+              FROM mem_tree_items
+             WHERE source_id = ? AND state = ? AND urgent = 0
+             ORDER BY sort_key
+             LIMIT ?
+            """,
+            (source_id, str(state), most - len(found)),
+        )
+        found.extend((item_seq, _job(source_id, item_key, seen)) for item_seq, item_key, seen in rows)
+    return found
+
+
+def urgent_items(connection: Connection, source_id: str, most: int = URGENT_LIMIT) -> list[tuple[int, NewJob]]:
+    """Return the items of a source that wait for a job and were just seen to change; their jobs go before others."""
+    found: list[tuple[int, NewJob]] = []
+    for state in _WAITING:
+        rows = connection.all(
+            """
+            SELECT item_seq, item_key, seen_hash
+              FROM mem_tree_items INDEXED BY mem_tree_items_urgent
+             WHERE source_id = ? AND state = ? AND urgent = 1
+             ORDER BY sort_key
+             LIMIT ?
+            """,
+            (source_id, str(state), most - len(found)),
+        )
+        found.extend((item_seq, _job(source_id, item_key, seen, urgent=True)) for item_seq, item_key, seen in rows)
+    return found
+
+
+def _job(source_id: str, item_key: str, seen_hash: str | None, *, urgent: bool = False) -> NewJob:
+    job = NewJob.ingest_file(source_id, item_key, REMOVAL if seen_hash is None else seen_hash)
+    return replace(job, available_at_ms=_AT_ONCE_MS) if urgent else job

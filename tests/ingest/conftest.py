@@ -14,6 +14,7 @@ from agent.clock import FakeClock
 from agent.config import Intent, SourceIntent
 from agent.db import Connection, Database
 from agent.ingest.pipeline import plan_ingest
+from agent.ingest.removal import REMOVAL
 from agent.ingest.sweeps import sweep_ingest, sweep_sync
 from agent.ingest.sync import plan_sync
 from agent.paths import Paths
@@ -31,6 +32,7 @@ class Memory:
     folder: Path
     run_limit: int = 2_000
     ingested: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
 
     @property
     def connection(self) -> Connection:
@@ -40,7 +42,8 @@ class Memory:
     def registry(self) -> Registry:
         def ingest(context: Any, job: Any) -> Any:
             payload = job.payload(IngestFilePayload)
-            self.ingested.append(payload.item_key)
+            leaving = job.input_hash == REMOVAL
+            (self.removed if leaving else self.ingested).append(payload.item_key)
             return plan_ingest(context, payload)
 
         return Registry.of(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.config import QueueIntent
+from agent.ingest.holdback import open_questions
 from agent.ingest.readers.protocol import Unreachable
 from agent.ingest.unread import list_unreadable
 from agent.queue.types import NewJob
@@ -94,38 +95,13 @@ def test_a_source_that_is_not_there_deletes_nothing(memory: Memory) -> None:
     assert set(memory.items().values()) == {"current"}
     memory.folder.mkdir()  # an empty mount point
     memory.sync()
-    assert "10 of 10 files" in memory.connection.value("SELECT last_error FROM mem_tree_sources")
+    assert open_questions(memory.connection)["notes"].gone == 10
     assert set(memory.items().values()) == {"current"}
     memory.folder.rmdir()
     away.rename(memory.folder)
     assert memory.sync() == 0
     assert memory.connection.value("SELECT last_error FROM mem_tree_sources") is None
-
-
-def test_more_than_half_gone_at_once_is_held_back(memory: Memory) -> None:
-    for number in range(10):
-        memory.write(f"{number}.md", f"Note number {number}.")
-    memory.add("notes", "folder", memory.folder)
-    memory.sync()
-    for number in range(7):
-        (memory.folder / f"{number}.md").unlink()
-    memory.sync()
-    assert "7 of 10" in memory.connection.value("SELECT last_error FROM mem_tree_sources")
-    assert set(memory.items().values()) == {"current"}
-
-
-def test_a_vanished_file_is_marked_gone_keeps_its_chunks_and_may_come_back(memory: Memory) -> None:
-    for number in range(5):
-        memory.write(f"{number}.md", f"Note number {number}.")
-    memory.add("notes", "folder", memory.folder)
-    memory.sync()
-    (memory.folder / "3.md").unlink()
-    memory.sync()
-    assert memory.items()["3.md"] == "gone"
-    assert len(memory.chunks("notes", "3.md")) == 1
-    memory.write("3.md", "Note number 3.")
-    assert memory.sync() == 0
-    assert memory.items()["3.md"] == "current"
+    assert open_questions(memory.connection) == {}
 
 
 def test_a_folder_that_cannot_be_listed_hides_its_files_but_does_not_lose_them(
