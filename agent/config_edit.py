@@ -80,10 +80,14 @@ def add_source(paths: Paths, source: SourceIntent) -> Intent:
     import tomlkit
 
     def change(document: Any) -> None:
-        listed = document.setdefault("sources", tomlkit.aot())
+        listed = document.get("sources")
+        if not listed:
+            # `sources = []` takes no tables behind it.
+            document.pop("sources", None)
+            listed = document["sources"] = tomlkit.aot()
         if any(entry.get("id") == source.id for entry in listed):
             raise UsageFault("a source with this id exists", source.id, "give it another name with --name")
-        table = tomlkit.table()
+        table = tomlkit.table() if isinstance(listed, tomlkit.items.AoT) else tomlkit.inline_table()
         table.add("id", source.id)
         table.add("kind", source.kind)
         table.add("name", source.name)
@@ -112,6 +116,8 @@ def remove_source(paths: Paths, source_id: str) -> bool:
             if listed[at].get("id") == source_id:
                 removed.append(source_id)
                 del listed[at]
+        if not listed:
+            document.pop("sources", None)
 
     edit_intent(paths, change)
     return bool(removed)

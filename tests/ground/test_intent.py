@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from agent.config import IntentWatcher, SourceIntent, load_intent, parse_intent
-from agent.config_edit import add_source, edit_intent, keep_last_good, write_atomically
+from agent.config_edit import add_source, edit_intent, keep_last_good, remove_source, write_atomically
 from agent.errors import ConfigBroken, UsageFault
 from agent.paths import Paths
 
@@ -91,6 +91,26 @@ def test_a_source_id_is_taken_once(paths: Paths) -> None:
     add_source(paths, NOTES)
     with pytest.raises(UsageFault):
         add_source(paths, NOTES)
+
+
+def test_a_source_is_added_after_the_last_one_left(paths: Paths) -> None:
+    add_source(paths, NOTES)
+    assert remove_source(paths, NOTES.id)
+    assert load_intent(paths).intent.sources == ()
+    assert add_source(paths, NOTES).sources == (NOTES,)
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("sources = []\n[queue]\nmax_ready_ingest = 9\n", 0),
+        ('sources = [{id = "x", kind = "folder", name = "x", paths = ["/x"]}]\n', 1),
+    ],
+)
+def test_a_source_is_added_however_the_owner_wrote_the_others(paths: Paths, text: str, held: int) -> None:
+    paths.config_file.write_text(text)
+    assert add_source(paths, NOTES).sources[held:] == (NOTES,)
+    assert len(load_intent(paths).intent.sources) == held + 1
 
 
 def test_sources_added_at_the_same_time_are_all_kept(paths: Paths) -> None:

@@ -115,7 +115,7 @@ def test_two_agents_share_no_port(watched: Watched, tmp_path: Path, wait_until: 
     agents = [each.sapwood("run", "--workers", "1") for each in (watched, other)]
     try:
         for each in (watched, other):
-            wait_until(lambda each=each: _answers(each.paths), 30, "an agent")  # type: ignore[misc]
+            wait_until(lambda each=each: _answers(each.paths), 30, "an agent")
         assert len({call(each.paths, "status")["workers"][0]["pid"] for each in (watched, other)}) == 2
     finally:
         for agent in agents:
