@@ -17,7 +17,6 @@ from agent.states import ItemState, SourceKind
 if TYPE_CHECKING:
     from agent.config import Intent
     from agent.db import Connection
-    from agent.ledger import Ledger
     from agent.paths import Paths
 
 _STATES = ", ".join(f"'{state}'" for state in ItemState)
@@ -205,25 +204,6 @@ def unfound_items(connection: Connection, intent: Intent) -> Iterator[str]:
         """
     ):
         yield f"chunk {chunk_id} is {lifecycle}, and its document counts as grown without it"
-
-
-def forgotten_items(connection: Connection, ledger: Ledger) -> Iterator[str]:
-    """Yield items that the ledger forgets, by their name or by their content, and that are there all the same."""
-    if not ledger.items:
-        return
-    for item_seq, source_id, item_key, held_hash in pages(
-        connection,
-        """
-        SELECT item_seq, source_id, item_key, held_hash
-          FROM mem_tree_items
-         WHERE item_seq > ?1
-         ORDER BY item_seq
-         LIMIT ?2
-        """,
-        size=5_000,
-    ):
-        if ledger.forgets_item(source_id, item_key, held_hash):
-            yield f"item {item_seq} of {source_id} was forgotten and is there"
 
 
 def open_questions(connection: Connection) -> list[tuple[str, int, int]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 import apsw
 import pytest
 
 from agent.actions.doctor import doctor
-from agent.ledger import append_forgotten, prepare_ledger
+from agent.ledger import Ledger, append_forgotten, prepare_ledger
 from agent.paths import Paths
 from tests.actions.broken import DROPPED, JOB, MAIL, OTHER_MAIL, PART, POST, SUMMARY, damage
 from tests.actions.test_doctor_names_broken_trees import BROKEN as BROKEN_TREES
@@ -227,20 +228,26 @@ def test_named(copy: Paths, check: str, statements: Sequence[str]) -> None:
     assert "sapwood" in found[check].remedy or "clock" in found[check].remedy or "time" in found[check].remedy
 
 
-@pytest.mark.parametrize(
-    "hash_of",
-    [
-        pytest.param(lambda ledger, key, held: ledger.item_hash("notes", key), id="by its name"),
-        pytest.param(lambda ledger, key, held: ledger.content_hash("notes", held), id="by its content"),
-    ],
+FORGOTTEN: tuple[tuple[str, Callable[[Ledger, str], dict[str, list[str]]]], ...] = (
+    ("an item by its name", lambda ledger, held: {"items": [ledger.item_hash("notes", "long.md")]}),
+    ("an item by its content", lambda ledger, held: {"items": [ledger.content_hash("notes", held)]}),
+    (
+        "words of a chunk",
+        lambda ledger, held: {"pieces": [ledger.piece_hash("notes", "long.md", "The 7th bed holds beans and peas.")]},
+    ),
 )
-def test_a_forgotten_item_that_is_there_is_named(copy: Paths, hash_of: Callable[..., str]) -> None:
-    raw = apsw.Connection(str(copy.database))
-    held = raw.execute("SELECT held_hash FROM mem_tree_items WHERE item_key = 'long.md'").fetchall()[0][0]
-    raw.close()
+
+
+@pytest.mark.parametrize("hashes", [pytest.param(hashes, id=promise) for promise, hashes in FORGOTTEN])
+def test_what_was_forgotten_and_is_there_is_named_without_its_words(
+    copy: Paths, hashes: Callable[[Ledger, str], dict[str, list[str]]]
+) -> None:
+    with closing(apsw.Connection(str(copy.database))) as raw:
+        held = raw.execute("SELECT held_hash FROM mem_tree_items WHERE item_key = 'long.md'").fetchall()[0][0]
     ledger = prepare_ledger(copy)
     assert {one.name: one for one in doctor(copy, deep=True).checks}["forgotten"].ok
-    append_forgotten(copy, 0, items=[hash_of(ledger, "long.md", held)])
+    append_forgotten(copy, 0, **hashes(ledger, held))
     found = {one.name: one for one in doctor(copy, deep=True).checks}["forgotten"]
     assert not found.ok
     assert "long.md" not in found.detail
+    assert "beans" not in found.detail

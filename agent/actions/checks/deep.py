@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.actions.checks.result import Check, guarded, summed
+from agent.actions.erasing import CHECKPOINT_DUE, find_forgotten
 from agent.clock import SYSTEM_CLOCK
 from agent.config import load_intent
 from agent.db import check as nodes
 from agent.db import check_text as texts
+from agent.db.state import get_state
 from agent.errors import ConfigBroken, SapwoodError
 from agent.ingest import check as reading
 from agent.ledger import read_ledger
@@ -192,14 +194,16 @@ def _job_rows(ground: _Ground) -> Iterator[Check]:
 
 
 def _forgotten(ground: _Ground) -> Iterator[Check]:
-
     if ground.ledger is None:
         yield Check("forgotten", True, "not compared: the ledger cannot be read")
         return
+    well = "nothing that was forgotten is there" if ground.ledger.forgets_anything else "nothing was ever forgotten"
+    if get_state(ground.connection, CHECKPOINT_DUE) == "1":
+        well += "; its bytes leave the log as soon as no program reads an old page of it"
     yield summed(
         "forgotten",
-        reading.forgotten_items(ground.connection, ground.ledger),
-        "nothing that was forgotten is there" if ground.ledger.forgets_anything else "nothing was ever forgotten",
+        find_forgotten(ground.connection, ground.ledger),
+        well,
         f"the agent takes it out by itself: `sapwood run`; else {FORGET}",
     )
 
