@@ -55,7 +55,7 @@ class Section:
     """Lines that belong together (a document, one mail, a chat's day) and what they have in common.
 
     ``places`` are the locators' beginnings, one for each file; blocks point into them. A cut always stands between two
-    sections.
+    sections. ``spans``: where the lines were converted, the first and the last line of the file that each comes from.
     """
 
     lines: Sequence[str]
@@ -65,6 +65,7 @@ class Section:
     time_ms: int | None = None
     author: str | None = None
     reference: str | None = None
+    spans: Sequence[tuple[int, int]] | None = None
     scope: str = ""  # what the break key of a stream is made of: the thread or the conversation
 
 

@@ -28,15 +28,19 @@ def canonicalize_document(
     author: str | None = None,
     time_ms: int | None = None,
     reference: str | None = None,
+    spans: Sequence[tuple[int, int]] | None = None,
 ) -> CanonicalItem:
     """Return a document: its own lines, line ends normalised, in blocks.
 
     A chunk of it carries a time only where the document or its name gives one, for that belongs to the content; the
-    item's time falls back on when the file was changed.
+    item's time falls back on when the file was changed. ``spans``: of a converted text, the lines of the file that each
+    of its lines comes from.
     """
     masking = Masking()
     lines = masking.of(normalise_line_ends(text)).split("\n")
     outline = read_outline(lines, markup)
+    for at in outline.blank:
+        lines[at] = ""
     found_title = masking.of(title or outline.title or _stem(name))
     dated = time_ms if time_ms is not None else outline.time_ms
     if dated is None:
@@ -47,8 +51,9 @@ def canonicalize_document(
         places=[place],
         title=found_title,
         time_ms=dated,
-        author=masking.of_optional(author),
+        author=masking.of_optional(author or outline.author),
         reference=reference,
+        spans=spans,
     )
     return CanonicalItem(
         SourceKind.DOCUMENT,

@@ -286,6 +286,9 @@ def _locator(
     item: CanonicalItem, section: Section, blocks: Sequence[Block], line: int, end_line: int
 ) -> dict[str, Any]:
     if item.source_kind is SourceKind.DOCUMENT:
+        if section.spans is not None:
+            spanned = section.spans[line - 1 : end_line]
+            line, end_line = spanned[0][0], max(last for _, last in spanned)
         return {**section.places[0], "line": line, "end_line": end_line}
     if item.source_kind is SourceKind.EMAIL:
         return dict(section.places[0])

@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from agent.ingest.canonical import HEADING_SEPARATOR, Block, BlockKind
+from agent.ingest.front_matter import read_front_matter
 
 MAX_HEADING = 160
-_MAX_FRONT_MATTER = 200  # lines
+_MAX_COMMENT = 400  # lines
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
 _ORG = re.compile(r"(\*{1,8})[ \t]+(.+?)[ \t]*")
@@ -22,14 +23,11 @@ _ADOC = re.compile(r"(={1,6})[ \t]+(.+?)[ \t]*")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 _LIST_ITEM = re.compile(r"[ \t]*(?:[-*+•]|\(?\d{1,4}[.)]|[a-zA-Z][.)])[ \t]+\S")
 _ADORNMENT = re.compile(r"([=\-~^\"'`*+#.:_<>])\1{2,}[ \t]*")
-_FRONT_TITLE = re.compile(r"title[ \t]*:[ \t]*(.+)", re.IGNORECASE)
-_FRONT_DATE = re.compile(
-    r"(?:date|created)[ \t]*:[ \t]*[\"']?(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?))?", re.I
-)
 _NAME_DATE = re.compile(r"(?<!\d)((?:19|20)\d{2})-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)")
 _MARKUP = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}|\[([^\]]*)\]\([^)]*\)")
 _ROLE = re.compile(r":[\w.+:\-]+:`([^`]*)`")
-_SPECIAL = frozenset("#`~=-\"'^*+.:_<>")
+_WIKILINK = re.compile(r"!?\[\[([^\[\]|#]*)(?:#([^\[\]|]*))?(?:\|([^\[\]]*))?\]\]")
+_SPECIAL = frozenset("#`~=-\"'^*+.:_<>%")
 
 
 class Markup(Enum):
@@ -58,15 +56,20 @@ def markup_of(name: str) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The blocks of a text, and the title and the date it gives itself (UTC ms)."""
+    """The blocks of a text, and the title, the author and the date it gives itself (UTC ms).
+
+    ``blank`` are lines, counted from 0, that are no part of the text: front matter that says nothing but these.
+    """
 
     blocks: list[Block]
     title: str | None
     time_ms: int | None
+    author: str | None = None
+    blank: tuple[int, ...] = ()
 
 
 def read_outline(lines: Sequence[str], markup: Markup = Markup.MARKDOWN) -> Outline:
-    """Return the blocks of a text in order; together they hold every line that is not blank. Pure."""
+    """Return the blocks of a text in order; they hold every line that is not blank, but for ``Outline.blank``. Pure."""
     return _Reader(lines, markup).read()
 
 
@@ -101,6 +104,9 @@ class _Reader:
         self.path: str | None = None
         self.section = ""
         self.adornments: list[str] = []
+        self.author: str | None = None
+        self.blank: tuple[int, ...] = ()
+        self.open_ended: set[str] = set()  # comments of which no end follows
         self.never_closed: dict[str, int] = {}  # a fence's letter → from this length on nothing closes it any more
 
     def read(self) -> Outline:
@@ -127,7 +133,7 @@ class _Reader:
             at += 1
         if begin >= 0:
             self._close(begin, total)
-        return Outline(self.blocks, self.title or self.first_heading, self.time_ms)
+        return Outline(self.blocks, self.title or self.first_heading, self.time_ms, self.author, self.blank)
 
     def _special(self, at: int, line: str, text: str, begin: int) -> int:
         """Return the line after the heading or fence that begins (or ends) here, or 0 where there is none."""
@@ -138,6 +144,11 @@ class _Reader:
                 if begin >= 0:
                     self._close(begin, at)
                 self._add(BlockKind.CODE, at, end)
+            return end
+        if text[0] in "<%" and self.markup is Markup.MARKDOWN and (end := self._comment_end(at, text)):
+            if begin >= 0:
+                self._close(begin, at)
+            self._add(BlockKind.PARAGRAPH, at, end)
             return end
         heading = self._marked_heading(line)
         if heading is not None:
@@ -168,7 +179,8 @@ class _Reader:
         if begin == at - 1 >= 0:  # a title with a line under it
             title = lines[begin].strip()
             long_enough = len(text) >= (len(title) if free else 3)
-            if (free or mark in "=-") and long_enough and not _LIST_ITEM.match(lines[begin]):
+            under = free or (mark in "=-" and title[0] not in ">|")  # a rule or a row of a table ends a quotation
+            if under and long_enough and not _LIST_ITEM.match(lines[begin]):
                 level = self._level(mark) if self.markup is Markup.RST else (1 if mark == "=" else 2)
                 self._heading(begin, at + 1, level, title)
                 return at + 1
@@ -203,6 +215,18 @@ class _Reader:
                 return 0
         return end
 
+    def _comment_end(self, at: int, text: str) -> int:
+        """Return the line after a comment that begins here and goes on below, or 0: what is in it is no heading."""
+        mark, closing = ("<!--", "-->") if text[0] == "<" else ("%%", "%%")
+        if not text.startswith(mark) or closing in text[len(mark) :] or mark in self.open_ended:
+            return 0
+        for end in range(at + 1, min(len(self.lines), at + _MAX_COMMENT)):
+            if closing in self.lines[end]:
+                return end + 1
+        if at + _MAX_COMMENT >= len(self.lines):
+            self.open_ended.add(mark)
+        return 0
+
     def _close(self, begin: int, end: int) -> None:
         first = self.lines[begin]
         kind = BlockKind.LIST if _LIST_ITEM.match(first) else BlockKind.PARAGRAPH
@@ -215,7 +239,7 @@ class _Reader:
 
     def _heading(self, begin: int, end: int, level: int, text: str) -> None:
         # A line without an end is no title, and looking for markup in it takes the square of its length.
-        text = _ROLE.sub(r"\1", text[: 4 * MAX_HEADING])
+        text = _WIKILINK.sub(_shown, _ROLE.sub(r"\1", text[: 4 * MAX_HEADING]))
         plain = _MARKUP.sub(lambda match: match[1] or "", text).strip() or text
         plain = plain.replace(HEADING_SEPARATOR, " ")[:MAX_HEADING]
         while self.stack and self.stack[-1][0] >= level:
@@ -228,28 +252,25 @@ class _Reader:
         self._add(BlockKind.HEADING, begin, end, level)
 
     def _front_matter(self) -> int:
-        lines = self.lines
-        if not lines or lines[0].rstrip() != "---":
+        found = read_front_matter(self.lines)
+        if found is None:
             return 0
-        for at in range(1, min(len(lines), _MAX_FRONT_MATTER)):
-            line = lines[at].rstrip()
-            if line in ("---", "..."):
-                self._add(BlockKind.CODE, 0, at + 1)
-                return at + 1
-            found = _FRONT_TITLE.match(line)
-            if found is not None and self.title is None:
-                self.title = found[1].strip().strip("\"'")[:MAX_HEADING] or None
-            dated = _FRONT_DATE.match(line)
-            if dated is not None and self.time_ms is None:
-                self.time_ms = _front_date(dated[1], dated[2])
-        self.title = self.time_ms = None
-        return 0
+        self.title = found.title[:MAX_HEADING] if found.title else None
+        self.time_ms, self.author = found.time_ms, found.author
+        kept = set(found.kept)
+        self.blank = tuple(at for at in range(found.end) if at not in kept)
+        begin = -1
+        for at in range(found.end):
+            if at in kept and begin < 0:
+                begin = at
+            elif at not in kept and begin >= 0:
+                self._add(BlockKind.LIST, begin, at)
+                begin = -1
+        return found.end
 
 
-def _front_date(day: str, time: str | None) -> int | None:
-    try:
-        if time is None:
-            return noon_ms(*(int(part) for part in day.split("-")))
-        return int(datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=UTC).timestamp() * 1000)
-    except ValueError:
-        return None
+def _shown(link: re.Match[str]) -> str:
+    """Return what a wikilink shows: its own words, or the note's name and the heading in it."""
+    if link[3]:
+        return link[3].strip()
+    return " ".join(part.strip() for part in (link[1], link[2] or "") if part.strip())

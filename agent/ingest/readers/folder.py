@@ -1,4 +1,4 @@
-"""A folder of Markdown and text: one document a file, its key the path."""
+"""A folder of Markdown, text and pages: one document a file, its key the path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from agent.ids import content_hash
 from agent.ingest.canonicalize import canonicalize_document
 from agent.ingest.charsets import decode_file
-from agent.ingest.markdown import date_in_name, markup_of
+from agent.ingest.html_document import decode_html, is_html_name, read_page
+from agent.ingest.markdown import Markup, date_in_name, markup_of
 from agent.ingest.readers.protocol import Event, FileSeen, Found, Hidden, Part, Resume, Stamp, Unreachable, Unreadable
 from agent.ingest.readers.walk import File, locate, read_bytes, too_large, walk_changed
 from agent.states import SourceKind
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 SETTING = "limits.document_bytes"
+_NO_TEXT = "not a text: it contains NUL bytes"
 SUFFIXES = (
     ".md",
     ".markdown",
@@ -45,7 +47,7 @@ def limit_of(source: SourceIntent) -> int:
 
 def is_text_name(name: str) -> bool:
     """Return whether a file of this name is read as a document."""
-    return name.lower().endswith(SUFFIXES) or name in BARE_NAMES
+    return name.lower().endswith(SUFFIXES) or is_html_name(name) or name in BARE_NAMES
 
 
 class FolderReader:
@@ -94,7 +96,7 @@ class FolderReader:
     def _text_bytes(file: File, limit: int) -> bytes:
         data = read_bytes(file.path, limit)
         if b"\0" in data and decode_file(data) is None:
-            raise Unreadable("not a text: it contains NUL bytes")
+            raise Unreadable(_NO_TEXT)
         return data
 
     def read(self, source: SourceIntent, item_key: str, parts: Sequence[Part]) -> CanonicalItem:
@@ -103,14 +105,16 @@ class FolderReader:
         part = parts[0]
         path = locate(source, part)
         data = read_bytes(path, limit_of(source))
-        text = decode_file(data)
-        if text is None:
-            raise Unreadable("not a text: it contains NUL bytes")
         try:
             modified_ms: int | None = os.stat(path).st_mtime_ns // 1_000_000
         except OSError:
             modified_ms = None
         # A file that changed since the scan is read as it is now; the item's hash says so.
+        if is_html_name(item_key):
+            return _page(data, item_key, str(part["path"]), modified_ms)
+        text = decode_file(data)
+        if text is None:
+            raise Unreadable(_NO_TEXT)
         return canonicalize_document(
             text,
             item_key=item_key,
@@ -120,3 +124,23 @@ class FolderReader:
             markup=markup_of(item_key),
             modified_ms=modified_ms,
         )
+
+
+def _page(data: bytes, item_key: str, path: str, modified_ms: int | None) -> CanonicalItem:
+    html = decode_html(data)
+    if html is None:
+        raise Unreadable(_NO_TEXT)
+    page = read_page(html)
+    return canonicalize_document(
+        page.text,
+        item_key=item_key,
+        name=item_key,
+        place={"path": path},
+        content_hash=content_hash(data),
+        markup=Markup.MARKDOWN,
+        modified_ms=modified_ms,
+        title=page.title,
+        author=page.author,
+        time_ms=page.time_ms,
+        spans=page.spans,
+    )
