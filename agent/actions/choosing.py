@@ -84,6 +84,7 @@ class Chosen:
 
     items: dict[int, ChosenItem] = field(default_factory=dict)
     chunks: dict[str, ChosenChunk] = field(default_factory=dict)
+    picked: dict[str, ChosenChunk] = field(default_factory=dict)  # also those whose items go as a whole
     summaries: set[str] = field(default_factory=set)
     files: set[tuple[str, str]] = field(default_factory=set)
     last_chunk: int = 0
@@ -124,7 +125,7 @@ def choose(
     """
     found = Chosen()
     if before is not None:
-        found.chunks.update(before.chunks)
+        found.picked.update(before.picked)
         found.summaries |= before.summaries
         found.last_chunk, found.last_summary = before.last_chunk, before.last_summary
     items = {row[0]: row for row in _items(connection, wanted)}
@@ -136,22 +137,27 @@ def choose(
             if item is None or not _says_item(wanted, item):
                 continue
         item = items[item_seq]
-        found.chunks[chunk_id] = ChosenChunk(chunk_id, item_seq, item[1], item[2], item[3], title, text)
+        found.picked[chunk_id] = ChosenChunk(chunk_id, item_seq, item[1], item[2], item[3], title, text)
         del seq
     # Of an earlier choice some may be gone by now, as ingest goes on.
-    for chunk_id in [one for one, chunk in found.chunks.items() if chunk.item_seq not in items]:
-        del found.chunks[chunk_id]
-    for chunk in found.chunks.values():
+    for chunk_id in [one for one, chunk in found.picked.items() if not _is_there(connection, one, chunk.item_seq)]:
+        del found.picked[chunk_id]
+    for chunk in found.picked.values():
         picked[chunk.item_seq] = picked.get(chunk.item_seq, 0) + 1
     for item_seq, row in items.items():
         if _goes_whole(connection, wanted, row, picked.get(item_seq, 0)):
             _, source_id, item_key, source_kind, title, _, _, held_hash, seen_hash = row
             found.items[item_seq] = ChosenItem(item_seq, source_id, item_key, source_kind, title, held_hash, seen_hash)
-    found.chunks = {one: chunk for one, chunk in found.chunks.items() if chunk.item_seq not in found.items}
+    found.chunks = {one: chunk for one, chunk in found.picked.items() if chunk.item_seq not in found.items}
     if wanted.words is not None and wanted.takes_items and wanted.item_key is None:
         _take_summaries(connection, wanted, found)
         _take_files(connection, wanted, found)
     return found
+
+
+def _is_there(connection: Connection, chunk_id: str, item_seq: int) -> bool:
+    row = connection.one("SELECT item_seq FROM mem_tree_chunks WHERE chunk_id = ?", (chunk_id,))
+    return row is not None and row[0] == item_seq
 
 
 def _items(connection: Connection, wanted: Wanted) -> list[tuple[Any, ...]]:

@@ -62,7 +62,7 @@ class Erased:
 
 def applied_mark(ledger: Ledger) -> str:
     """Return the value of the state ``ledger_applied`` for a ledger: its size, and how much it forgets."""
-    return f"{ledger.stamp[0]}:{len(ledger.items)}:{len(ledger.pieces)}"
+    return f"{ledger.stamp[1]}:{len(ledger.items)}:{len(ledger.pieces)}"
 
 
 def is_applied(connection: Connection, ledger: Ledger) -> bool:

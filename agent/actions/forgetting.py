@@ -11,7 +11,6 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.actions.choosing import Chosen, Progress, Wanted, choose, folded, hashes_of
@@ -49,7 +48,7 @@ LEFT_IN_LOG = (
     "it is forgotten, but another program keeps an old page of the memory open: the agent clears the rest as soon as "
     "it lets go"
 )
-BACKUPS = "backups that you made still hold it: make a new one, and delete the old ones"
+BACKUPS = "backups that you made may still hold it: delete them, and make a new one"
 
 Step = Callable[[str], None]
 
@@ -61,11 +60,12 @@ def no_step(name: str) -> None:
 
 @dataclass(frozen=True)
 class Preview:
-    """What would be forgotten: counts and some titles."""
+    """What would be forgotten: counts and some titles, and how many more titles there are."""
 
     items: int
     chunks: int
     titles: tuple[str, ...]
+    more_titles: int
     sources: tuple[str, ...]
 
 
@@ -151,6 +151,7 @@ def preview(home: Home, wanted: Wanted, *, progress: Progress | None = None) -> 
             len(chosen.items),
             len(chosen.chunks) + inside,
             tuple(chosen.titles[:TITLES_SHOWN]),
+            max(0, len(chosen.titles) - TITLES_SHOWN),
             tuple(sorted(chosen.source_ids)),
         ),
         chosen,
@@ -177,7 +178,7 @@ def forget(
         # Somebody else may have written down more, and not have come to the database yet.
         was_applied = was_applied and ledger.items == ours_items and ledger.pieces == ours_pieces
         step("ledger")
-        erased, chosen_now = _erase(connection, ledger, wanted, chosen, now_ms, was_applied, progress, step)
+        erased, chosen_now = _erase(connection, ledger, wanted, chosen, now_ms, progress, step)
         if erased is not None:
             break
         chosen = chosen_now
@@ -187,11 +188,17 @@ def forget(
         )
     step("transaction")
     wake_workers(connection)
-    if not was_applied:
-        erased += apply_ledger(connection, read_ledger(paths), now_ms, progress=progress)
     forget_in_inbox(paths, ledger)
     step("inbox")
-    return _finish(home, erased, len(chosen.items), step)
+    gone = drop_old_copies(paths)
+    step("copies")
+    # Only now: a crash before this has the next start do all of it again.
+    if was_applied:
+        with connection.write(full=True):
+            set_state(connection, LEDGER_KEY, applied_mark(ledger))
+    else:
+        erased += apply_ledger(connection, read_ledger(paths), now_ms, progress=progress)
+    return _finish(home, erased, len(chosen.items), gone, step)
 
 
 def _erase(
@@ -200,7 +207,6 @@ def _erase(
     wanted: Wanted,
     chosen: Chosen,
     now_ms: int,
-    was_applied: bool,
     progress: Progress | None,
     step: Step,
 ) -> tuple[Erased | None, Chosen]:
@@ -227,8 +233,6 @@ def _erase(
             elsewhere.again - found.items.keys(),
         )
         erased = erase_tx(connection, ledger, erasure, now_ms, wanted.says if wanted.words is not None else None)
-        if was_applied:
-            set_state(connection, LEDGER_KEY, applied_mark(ledger))
         step("uncommitted")
     return erased, found
 
@@ -255,7 +259,7 @@ def remove(home: Home, source: str, *, step: Step = no_step) -> Forgotten:
     if folder.is_dir():
         shutil.rmtree(folder)
     step("inbox")
-    return _finish(home, removed, items, step)
+    return _finish(home, removed, items, drop_old_copies(home.paths), step)
 
 
 def is_only_copy(home: Home, source: str) -> bool:
@@ -263,10 +267,8 @@ def is_only_copy(home: Home, source: str) -> bool:
     return (home.paths.inbox / source_id_of(home, source)).is_dir()
 
 
-def _finish(home: Home, erased: Erased, items: int, step: Step) -> Forgotten:
-    gone = drop_old_copies(home.paths)
-    step("copies")
-    is_clear = truncate_log(home.connection, home.paths.database, home.clock, CHECKPOINT_PATIENCE_S)
+def _finish(home: Home, erased: Erased, items: int, gone: tuple[str, ...], step: Step) -> Forgotten:
+    is_clear = truncate_log(home.connection, home.clock, CHECKPOINT_PATIENCE_S)
     step("log")
     return Forgotten(erased.chunks, erased.summaries, items, gone, "" if is_clear else LEFT_IN_LOG)
 
@@ -283,7 +285,7 @@ def drop_old_copies(paths: Paths) -> tuple[str, ...]:
     return tuple(gone)
 
 
-def truncate_log(connection: Connection, database: Path, clock: Clock, patience_s: float) -> bool:
+def truncate_log(connection: Connection, clock: Clock, patience_s: float) -> bool:
     """Bring the write-ahead log into the database and cut it to nothing; return whether that was done in time.
 
     Old pages stand in the log until then. What is left is due from the running agent, and at the next start.
@@ -299,7 +301,6 @@ def truncate_log(connection: Connection, database: Path, clock: Clock, patience_
     if get_state(connection, CHECKPOINT_DUE) is not None:
         with connection.write():
             set_state(connection, CHECKPOINT_DUE, None)
-    del database
     return True
 
 
@@ -318,8 +319,8 @@ def keep_ledger(paths: Paths, connection: Connection, now_ms: int) -> None:
         ledger = read_ledger(paths)
         if not is_applied(connection, ledger):
             forget_in_inbox(paths, ledger)
-            apply_ledger(connection, ledger, now_ms)
             drop_old_copies(paths)
+            apply_ledger(connection, ledger, now_ms)
             wake_workers(connection)
         else:
             with connection.write():

@@ -162,11 +162,9 @@ def _about(shown: Preview) -> str:
     if shown.items:
         counts.insert(0, _count(shown.items, "whole item"))
     where = f" of {', '.join(shown.sources)}" if shown.sources else ""
-    return f"This forgets {', '.join(counts)}{where}" + (
-        f": {'; '.join(shown.titles)}" + ("; …" if shown.items + shown.chunks > len(shown.titles) else "")
-        if shown.titles
-        else "."
-    )
+    more = f"; and {shown.more_titles} more" if shown.more_titles else ""
+    titles = f": {'; '.join(shown.titles)}{more}" if shown.titles else ""
+    return f"This forgets {', '.join(counts)}{where}{titles}."
 
 
 def _ask(output: Output, about: str, question: str) -> None:
@@ -194,7 +192,9 @@ def _told(output: Output, found: Forgotten, done: str, *, ours_only: bool) -> No
         output.note(found.words)
     from agent.actions.forgetting import BACKUPS
 
-    output.note(BACKUPS if not ours_only else f"{BACKUPS}; your own files are as they were")
+    if ours_only:
+        output.note("your own files are as they were")
+    output.note(BACKUPS)
 
 
 class _Progress:
