@@ -20,6 +20,7 @@ from agent.db.aside import DAMAGED, copies, move_aside
 from agent.db.backup import open_damaged
 from agent.db.connection import connect
 from agent.db.faults import FaultClass, classify
+from agent.db.integrity import damage
 from agent.db.state import PAUSE_KEY, set_state
 from agent.db.wipe import wipe, wipe_summaries
 from agent.errors import AgentFault, ConfigBroken, DatabaseCorrupt
@@ -66,12 +67,18 @@ class Rebuilt:
 
 
 def look(paths: Paths) -> Plan:
-    """Return what a rebuild would do and what it would lose. Reads only; raises ``DatabaseRefused``."""
+    """Return what a rebuild would do and what it would lose, once the whole file was read. Changes nothing.
+
+    Blocks for as long as that takes. Raises ``DatabaseRefused`` and, where the memory is sound, ``ConfigBroken``.
+    """
     if not paths.database.exists():
         return Plan(is_sound=True, exists=False)
     try:
         connection = connect(paths.database, paths.write_turn, create=False)
         try:
+            # An index that does not match its table would outlive an emptying in place.
+            if damage(connection, lambda: False, deep=True):
+                return Plan(is_sound=False, exists=True)
             return Plan(True, True, _at_risk(connection, load_intent(paths).intent))
         finally:
             connection.close()
@@ -99,13 +106,14 @@ def _at_risk(connection: Connection, intent: Intent) -> tuple[AtRisk, ...]:
     return tuple(found)
 
 
-def rebuild(paths: Paths, *, summaries: bool = False, clock: Clock = SYSTEM_CLOCK) -> Rebuilt:
+def rebuild(paths: Paths, *, plan: Plan | None = None, summaries: bool = False, clock: Clock = SYSTEM_CLOCK) -> Rebuilt:
     """Empty the memory, or move a damaged one aside, and queue every source; return at once, growing is the agent's.
 
-    ``summaries``: only the trees are made again, nothing is read. Raises ``ConfigBroken`` where no settings can be read
-    at all and the memory is sound: nothing would grow again. Blocks for the writing, or while the agent does it.
+    ``plan`` is what ``look_leniently`` just said. ``summaries``: only the trees are made again, nothing is read. Raises
+    ``ConfigBroken`` where no settings can be read at all and the memory is sound: nothing would grow again. Blocks for
+    the writing, or while the agent does it.
     """
-    plan = look_leniently(paths)
+    plan = look_leniently(paths) if plan is None else plan
     if not plan.is_sound or not plan.exists:
         return _begin_anew(paths, clock)
     intent = load_intent(paths).intent

@@ -18,12 +18,13 @@ import apsw
 
 from agent.actions.backing_up import CONFIG, INBOX, LEDGER, is_the_memory, refuse_without_room
 from agent.actions.damaged import ask_agent
+from agent.actions.erasing import apply_ledger, is_applied
 from agent.clock import SYSTEM_CLOCK, Clock
 from agent.config import load_intent
 from agent.db.aside import BEFORE_RESTORE, KEPT_COPIES, copy_name, drop_copies, move_aside
-from agent.db.backup import carried, copy_memory, drop_carried, no_progress, open_read_only, swap_in, verify
+from agent.db.backup import carried, copy_memory, no_progress, open_read_only, swap_in, verify
 from agent.db.connection import connect
-from agent.db.state import DAMAGE_KEY, LEDGER_KEY, PAUSE_KEY, get_state, set_state
+from agent.db.state import DAMAGE_KEY, PAUSE_KEY, get_state, set_state
 from agent.errors import AgentFault, ConfigBroken, DatabaseCorrupt, SapwoodError, UsageFault
 from agent.ledger import read_ledger, unite_ledger
 from agent.queue.recovery import release_running_locks, running_workers
@@ -85,17 +86,23 @@ def _restore(paths: Paths, file: Path, size: int, stage: Path, clock: Clock, pro
         copy_memory(source, stage, progress)
     staged = connect(stage, create=False)  # which migrates it
     try:
-        drop_carried(staged)
+        staged.run("DROP TABLE IF EXISTS sapwood_files")
         notes: list[str] = []
         unite_ledger(paths, _carried_ledger(file))
         ledger = read_ledger(paths)
         inbox_files = _put_inbox_back(paths, file, ledger)
+        # Before it is the memory: no forgotten word stands in the live file for a moment.
+        apply_ledger(staged, ledger, clock.now_ms())
         live, kept_as = _open_live(paths, clock, notes)
         try:
             if kept_as is None:
                 kept_as = _keep(paths, live, clock)
             _make_ready(staged, live, clock)
+            staged.run("VACUUM")  # what was dropped and forgotten leaves no room behind
             swap_in(staged, live, progress)
+            if not is_applied(live, ledger := read_ledger(paths)):
+                # Somebody forgot something while this was copied.
+                apply_ledger(live, ledger, clock.now_ms())
             chunks = int(live.value("SELECT count(*) FROM mem_tree_chunks"))
             _shrink(live)
             sources = [str(row[0]) for row in live.all("SELECT source_id FROM mem_tree_sources ORDER BY 1")]
@@ -161,8 +168,6 @@ def _make_ready(staged: Connection, live: Connection, clock: Clock) -> None:
         )
         for key in (PAUSE_KEY, DAMAGE_KEY):
             set_state(staged, key, get_state(live, key))
-        # What was forgotten since the backup is in it again until the ledger was applied to it.
-        set_state(staged, LEDGER_KEY, None)
 
 
 def _shrink(live: Connection) -> None:

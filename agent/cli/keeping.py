@@ -120,7 +120,7 @@ def rebuild(context: click.Context, summaries: bool, yes: bool) -> None:
     if not summaries:
         _refuse_loss(plan, yes)
     _ask(_question(plan, summaries=summaries), yes)
-    done = grow_again(paths, summaries=summaries and plan.is_sound)
+    done = grow_again(paths, plan=plan, summaries=summaries)
     if output.as_json:
         output.document(done)
         return

@@ -65,7 +65,7 @@ class Progress:
 
         while not self._ended.is_set():
             # The supervisor makes the memory; a second maker would only be in its way.
-            while not self._paths.database.exists():
+            while not _is_made(self._paths):
                 if self._ended.wait(0.1):
                     return
             connection: Connection | None = None
@@ -127,6 +127,13 @@ class Progress:
             self._stream.flush()
         except OSError:
             self._ended.set()  # nobody reads it any more
+
+
+def _is_made(paths: Paths) -> bool:
+    try:
+        return os.stat(paths.database).st_size > 0
+    except OSError:
+        return False
 
 
 def _identity(paths: Paths) -> object:

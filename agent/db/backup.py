@@ -186,12 +186,6 @@ def _unreadable(path: Path, error: apsw.Error) -> DatabaseRefused | DatabaseCorr
 # -- putting one back -------------------------------------------------------------------------------------------------
 
 
-def drop_carried(connection: Connection) -> None:
-    """Take the plain files out of a copy that is to become the memory, and the room they took."""
-    connection.run("DROP TABLE IF EXISTS sapwood_files")
-    connection.run("VACUUM")
-
-
 def swap_in(staged: Connection, live: Connection, progress: Progress = no_progress) -> None:
     """Make the live memory equal to a staged copy, in one transaction that waits for the disk.
 

@@ -7,11 +7,14 @@ logged once per episode, not once per poll (openhuman 3909: one machine wrote 95
 from __future__ import annotations
 
 import logging
+import os
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import apsw
 
+from agent.clock import SYSTEM_CLOCK
 from agent.db import Connection, connect
 from agent.db.aside import Damage, move_aside, note_damage, read_damage
 from agent.db.faults import PAUSE_S, FaultClass, classify
@@ -29,6 +32,7 @@ BUSY_PATIENCE_S = 10.0
 OPEN_TIMEOUT_MS = 1_000
 """A stop must not wait behind another process's migration for longer than this."""
 FOUND_SHOWN = 160
+EMPTY_FOR_S = 1.0
 CHECKING = "a damaged page was met; the memory file is being looked at, nobody works meanwhile"
 
 Result = TypeVar("Result")
@@ -63,6 +67,7 @@ class Storage:
             return True
         if self.is_corrupt or now < self.retry_at:
             return False
+        was_emptied = self._is_emptied()
         try:
             connection = connect(self._paths.database, self._paths.write_turn, busy_timeout_ms=OPEN_TIMEOUT_MS)
         except DatabaseCorrupt as error:
@@ -77,7 +82,22 @@ class Storage:
             return False
         connection.raw.set_busy_timeout(BUSY_TIMEOUT_MS)
         self.connection, self.problem, self.is_corrupt = connection, None, False
+        if was_emptied:
+            self._owe(Damage(SYSTEM_CLOCK.now_ms(), "it was empty", ""), None)
         return True
+
+    def _is_emptied(self) -> bool:
+        """Return whether the file holds nothing: SQLite takes it for a new one, which it is for a moment only."""
+        try:
+            found = os.stat(self._paths.database)
+        except OSError:
+            return False
+        return found.st_size == 0 and time.time() - found.st_mtime > EMPTY_FOR_S
+
+    def _owe(self, damage: Damage, pause: str | None) -> None:
+        self._owed, self.begun_anew_after = (damage, pause), damage.words
+        moved_to = damage.moved_to or "nowhere: there was nothing in it"
+        _log.critical("the memory file was damaged (%s); it was moved to %s", damage.found, moved_to)
 
     def read_notice(self, connection: Connection, wall_ms: int) -> None:
         """Write down what a move aside owes to the new memory, and read what an owner is to be told."""
@@ -175,10 +195,8 @@ class Storage:
             moved_to = ""
             if self._paths.database.exists():
                 moved_to = str(move_aside(self._paths.database, wall_ms))
-            owed = Damage(wall_ms, self.found or "as its owner said", moved_to)
-            self._owed, self.begun_anew_after = (owed, pause), owed.words
+            self._owe(Damage(wall_ms, self.found or "as its owner said", moved_to), pause)
             self.is_corrupt = False
-            _log.critical("the memory file was damaged (%s); it was moved to %s", self.found, moved_to)
         self.retry_at, self._episode, self.problem = 0.0, None, None
 
     def _pause_if_readable(self) -> str | None:
