@@ -85,7 +85,7 @@ _DATES = (
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page's main content as Markdown. ``spans``: the first and last line of the file that each of its lines is from."""
+    """A page's main content as Markdown. ``spans``: from which to which line of the file each of its lines comes."""
 
     text: str
     spans: tuple[tuple[int, int], ...]
