@@ -308,3 +308,43 @@ def test_a_source_with_thousands_of_items_has_lists_of_a_thousand(
 def test_an_empty_memory_says_so(paths: Paths, tmp_path: Path) -> None:
     assert write(paths, tmp_path / "out").files == 1
     assert "Nothing is remembered yet." in (tmp_path / "out" / "Sapwood.md").read_text()
+
+
+def test_a_memory_of_many_pages_is_exported_whole(
+    garden: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(garden, tmp_path / "one")
+    with changed(garden) as run:
+        # Items of one place in the order lie on both sides of the end of a page.
+        run("UPDATE mem_tree_items SET sort_key = x'01' WHERE source_id = 'nul'")
+    write(garden, tmp_path / "one")
+    monkeypatch.setattr("agent.actions.exporting.PAGE", 5)
+    write(garden, tmp_path / "pages")
+    assert tree_of(tmp_path / "pages") == tree_of(tmp_path / "one")
+
+
+def test_a_summary_that_went_up_a_level_as_itself_has_the_next_one_above_it(garden: Paths, tmp_path: Path) -> None:
+    with open_home(garden) as home:
+        summary, parent = home.connection.all(
+            """
+            SELECT e.node_id, e.parent_id
+              FROM mem_tree_edges AS e
+              JOIN mem_tree_trees AS t ON t.tree_seq = e.tree_seq
+             WHERE t.kind = 'source' AND e.node_kind = 'summary' AND e.parent_id NOT IN ('', e.node_id)
+            """
+        )[0]
+        row = "node_id, node_kind, shape_id, leaf_id, tokens, first_break, last_break, last_key, provisional"
+        with home.connection.write() as connection:
+            connection.run(
+                "UPDATE mem_tree_edges SET level = level + 40 WHERE node_id = ? AND parent_id = ?", (summary, parent)
+            )
+            connection.run(
+                f"INSERT INTO mem_tree_edges (tree_seq, level, sort_key, parent_id, {row}) "
+                f"SELECT tree_seq, level - 1, sort_key, node_id, {row} FROM mem_tree_edges "
+                "WHERE node_id = ? AND parent_id = ?",
+                (summary, parent),
+            )
+    write(garden, tmp_path / "out")
+    (note,) = (tmp_path / "out").rglob(f"*{summary[:12]}.md")
+    (above,) = re.findall(r"^Above it: \[\[(.+?)\|", note.read_text(), re.MULTILINE)
+    assert above.endswith(parent[:12])

@@ -164,3 +164,18 @@ def test_follow_begins_with_the_tail_and_says_nothing_twice(paths: Paths) -> Non
 
     found = [each.text for each in islice(follow(paths, 2, sleep=sleep), 5)]
     assert found == ["3", "4", "5", "6", "7"]
+
+
+def test_a_line_that_comes_between_the_two_first_looks_is_said_once(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = paths.log_dir / "a.log"
+    log.write_text(line(1, "one"))
+
+    def late(*arguments: object) -> object:
+        append(log, line(2, "two"))
+        return last_lines(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("agent.actions.log_reading.last_lines", late)
+    found = follow(paths, 5, sleep=lambda _: append(log, line(3, "three")))
+    assert [each.text for each in islice(found, 3)] == ["one", "two", "three"]
