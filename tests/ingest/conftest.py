@@ -17,11 +17,17 @@ from agent.ingest.pipeline import plan_ingest
 from agent.ingest.removal import REMOVAL
 from agent.ingest.sweeps import sweep_ingest, sweep_sync
 from agent.ingest.sync import plan_sync
+from agent.models.profiles import open_profile
 from agent.paths import Paths
 from agent.queue.enqueue import enqueue
 from agent.queue.registry import JobSpec, Registry, SweepContext
 from agent.queue.run import LocalContext, drain_until_idle
+from agent.queue.sweep import sweep
 from agent.queue.types import IngestFilePayload, NewJob, SyncSourcePayload
+from agent.tree.check import problems
+from agent.tree.flush import close_all_tails, unfinished
+from agent.worker.kinds import KIND_NAMES
+from tests.naive.builder import grow_memory, sha256
 
 
 @dataclass
@@ -123,6 +129,44 @@ def memory(database: Database, paths: Paths, clock: FakeClock, tmp_path: Path) -
     folder = tmp_path / "source"
     folder.mkdir()
     return Memory(LocalContext(database.connection, clock, Intent(), paths), folder)
+
+
+class Grown(Memory):
+    """A memory with every kind of job and the built-in models: what a look starts is carried through to the trees."""
+
+    def grow(self, *source_ids: str) -> None:
+        """Look at the sources and let everything grow that follows, lost work found by the sweeps."""
+        for source_id in source_ids or [source.id for source in self.context.intent.sources]:
+            enqueue(self.connection, NewJob.sync_source(source_id), self.context.clock.now_ms())
+        self.settle_down()
+
+    def settle_down(self) -> None:
+        """Let everything grow that any job or any row asks for."""
+        registry = Registry.load(KIND_NAMES)
+        for _ in range(20):
+            drain_until_idle(self.context, registry, flush=close_all_tails)
+            if not sweep(self.connection, registry, self.context.intent, self.context.clock.now_ms()):
+                break
+        assert unfinished(self.connection) == []
+        self.assert_as_naive()
+
+    def assert_as_naive(self) -> None:
+        """The trees are those of the naive builder over what is held, and no invariant is broken."""
+        naive = grow_memory(self.connection, open_profile(self.context.intent, {}).summariser)
+        rows = self.connection.all("SELECT summary_id, text FROM mem_tree_summaries")
+        assert {(summary, sha256(text)) for summary, text in rows} == naive.fingerprints()
+        roots = self.connection.all("SELECT tree_id, root_id FROM mem_tree_trees WHERE root_id IS NOT NULL")
+        assert dict(roots) == naive.roots
+        assert problems(self.connection) == []
+
+    def count(self, table: str, where: str = "1") -> int:
+        found: int = self.connection.value(f"SELECT count(*) FROM {table} WHERE {where}")
+        return found
+
+
+@pytest.fixture
+def grown(memory: Memory) -> Grown:
+    return Grown(memory.context, memory.folder)
 
 
 @pytest.fixture
