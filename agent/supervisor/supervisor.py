@@ -19,6 +19,7 @@ from agent.queue.handling import remove_handling
 from agent.queue.recovery import reclaim_worker
 from agent.queue.registry import Registry
 from agent.queue.wake import WakeSocket, register_worker, unregister_workers, wake_workers
+from agent.states import JobKind
 from agent.supervisor.children import Children
 from agent.supervisor.control import ControlServer
 from agent.supervisor.damage import DamageControl, Outcome
@@ -34,7 +35,9 @@ from agent.supervisor.status import Facts, state_of
 from agent.supervisor.stopping import StopBudget
 from agent.supervisor.storage import Storage
 from agent.supervisor.tick import Housekeeping, TickReport, ledger_keeper, shrink_wal
+from agent.supervisor.watch import SourceWatch
 from agent.supervisor.workforce import Workforce
+from agent.system.watching import SystemWatching
 
 if TYPE_CHECKING:
     from agent.db import Connection
@@ -86,6 +89,8 @@ class Supervisor:
             if args.once
             else None
         )
+        has_looks = str(JobKind.SYNC_SOURCE) in self._registry and not args.once
+        self._watch = SourceWatch(args.paths, SystemWatching(), clock, self._nudge.nudge) if has_looks else None
         self._leftovers: Leftovers | None = None
         self._leftovers_until = 0.0
         self._is_prepared = False
@@ -147,6 +152,7 @@ class Supervisor:
             counted = now - self._turned_at - self._meant_to_wait
             if counted >= GAP_SECONDS:
                 self._workforce.slept(counted)
+                self._housekeeping.look_at_all()
 
     def _waitables(self, now: float) -> list[Any]:
         # The wake-up descriptor as a number: on Windows it is an event's handle, not something to read from.
@@ -169,6 +175,8 @@ class Supervisor:
 
     def _turn(self, now: float, wall_ms: int) -> SupervisorResult | None:
         self._intent = self._watcher.current
+        if self._watch is not None:
+            self._watch.follow(self._intent)
         if not self._storage.open(now) and not self._storage.is_corrupt:
             problem = self._storage.problem
             return failed(problem) if self._args.once and problem is not None else None
@@ -183,6 +191,7 @@ class Supervisor:
             self._look = look
             self._note_rest(now)
         self._tick_if_due(now, wall_ms)
+        self._look_at_changes(now, wall_ms)
         self._staff(now)
         self._watch_gate(now, wall_ms)
         if self._once is not None and look is not None and self._ticked_at is not None:
@@ -262,6 +271,18 @@ class Supervisor:
             # Housekeeping that fails must not take the workers with it, nor the way to stop us.
             _log.exception("a tick failed")
 
+    def _look_at_changes(self, now: float, wall_ms: int) -> None:
+        watch = self._watch
+        if watch is None or not watch.collect(self._housekeeping.asked_ms, now):
+            return
+        if self._gap.catch_up_at is not None:
+            return
+
+        def ask(connection: Connection, source_id: str) -> bool:
+            return self._housekeeping.ask_source(connection, source_id, wall_ms)
+
+        self._storage.attempt("asking for looks", lambda it: watch.ask(it, ask, now, wall_ms), now)
+
     def _next_tick_at(self, now: float) -> float:
         if self._ticked_at is None or self._reload_asked:
             return now
@@ -333,6 +354,8 @@ class Supervisor:
         moments = [self._next_tick_at(now), self._workforce.next_moment(now), self._gate.again_at]
         if self._storage.retry_at > now:
             moments.append(self._storage.retry_at)
+        if self._watch is not None and self._gap.catch_up_at is None:
+            moments.append(self._watch.next_moment())
         if self._listen_at > now:
             moments.append(self._listen_at)
         if self._workforce.fallen:
@@ -356,6 +379,8 @@ class Supervisor:
         began = self._stop_began_at()
         budget = StopBudget(self._clock.monotonic() if began is None else began)
         self._is_stopping = True
+        if self._watch is not None:
+            self._watch.stop()
         end_children(self._workforce, budget, self._clock)
         has_time = budget.has_time_for_checkpoint(self._clock.monotonic())
         now_ms, limit = self._clock.now_ms(), self._intent.queue.crash_limit
@@ -363,6 +388,8 @@ class Supervisor:
         self._storage.close(checkpoint=has_time and not self._storage.is_corrupt)
         self._control.close()
         self._wake.close()
+        if self._watch is not None:
+            self._watch.join()
         _log.info("the supervisor ends: %s %s", result.ended, result.reason)
         return replace(result, notice=self._storage.begun_anew_after)
 
@@ -409,4 +436,5 @@ class Supervisor:
             "once": self._args.once,
             "workers": self._workforce.views(),
             "slots": self._workforce.slot_states(),
+            "watching": [] if self._watch is None else self._watch.hows(self._intent),
         }

@@ -23,6 +23,7 @@ from agent.states import FailureClass, JobKind, JobStatus
 from agent.system.entry import find
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from agent.config import Intent
@@ -67,6 +68,7 @@ class Housekeeping:
         self._keep_ledger = keep_ledger
         self._ledger_problem = ""
         self._asked_ms: dict[str, int] = {}
+        self._overdue: set[str] = set()
         self._version: int | None = None
         self._swept_ms: int | None = None
 
@@ -150,15 +152,36 @@ class Housekeeping:
             last = self._asked_ms.get(source.id)
             if last is not None:
                 last = max(last, synced_ms.get(source.id) or 0)
-                if 0 <= now_ms - last < intent.schedule.sync_seconds * 1000:
+                is_overdue = source.id in self._overdue
+                if not is_overdue and 0 <= now_ms - last < intent.schedule.sync_seconds * 1000:
                     continue
                 # A look that ended its worker three times would do so at every turn: it waits for its owner, or for
                 # the next start.
                 if _is_parked(connection, NewJob.sync_source(source.id)):
                     continue
             self._asked_ms[source.id] = now_ms
+            self._overdue.discard(source.id)
             asked += enqueue(connection, NewJob.sync_source(source.id), now_ms, registry=self._registry) is not None
         return asked
+
+    def ask_source(self, connection: Connection, source_id: str, now_ms: int) -> bool:
+        """Ask for a look at one source that has changed; return whether that is a new job.
+
+        One whose look ended its worker again and again waits as in a tick.
+        """
+        if _is_parked(connection, NewJob.sync_source(source_id)):
+            return False
+        self._asked_ms[source_id] = now_ms
+        return enqueue(connection, NewJob.sync_source(source_id), now_ms, registry=self._registry) is not None
+
+    @property
+    def asked_ms(self) -> Mapping[str, int]:
+        """When a look at each source was asked for last (UTC ms)."""
+        return self._asked_ms
+
+    def look_at_all(self) -> None:
+        """Have the next tick that may look at every source once: nobody watched while the machine slept."""
+        self._overdue.update(self._asked_ms)
 
     def ask_all_sources(self) -> None:
         """Have the next tick look at every source, due or not."""
