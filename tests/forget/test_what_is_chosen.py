@@ -1,0 +1,115 @@
+"""Which items and chunks an owner's words choose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.actions.choosing import Wanted, choose, folded
+from agent.actions.forgetting import wanted_of
+from agent.actions.home import open_home
+from agent.actions.sources import add
+from agent.errors import UsageFault
+from agent.ingest.push import ChatContent, ChatMessage, DocumentContent, EmailContent, forget_in_inbox, push_item
+from agent.ledger import append_forgotten, prepare_ledger
+from agent.paths import Paths
+from tests.forget.planted import grow, prose
+
+
+@pytest.fixture
+def grown(paths: Paths, tmp_path: Path) -> Paths:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "plain.md").write_text(f"{prose(1)} The Ｈｅｒｏｎ\n  Project begins. {prose(2)}")
+    (folder / "heron project.md").write_text(prose(3))
+    (folder / "titled.md").write_text(f"# Heron project\n\n{prose(4)}")
+    (folder / "other.md").write_text(prose(5))
+    with open_home(paths) as home:
+        add(home, [str(folder)])
+    grow(paths)
+    return paths
+
+
+def keys(paths: Paths, words: str) -> tuple[set[str], set[str]]:
+    with open_home(paths) as home:
+        chosen = choose(home.connection, Wanted(words=folded(words)))
+        whole = {item.item_key for item in chosen.items.values()}
+        return whole, {chunk.item_key for chunk in chosen.chunks.values()}
+
+
+def test_case_width_and_line_ends_do_not_count(grown: Paths) -> None:
+    whole, parts = keys(grown, "HERON  project")
+    assert whole == {"heron project.md", "titled.md"}
+    assert parts == {"plain.md"}
+
+
+def test_the_names_of_a_locators_fields_are_nobodys_words(grown: Paths) -> None:
+    for word in ("end_line", "path"):
+        assert keys(grown, word) == (set(), set())
+
+
+def test_filters_that_say_nothing_are_wrong_usage(grown: Paths) -> None:
+    with open_home(grown) as home:
+        for filters in ({}, {"mentions": "  "}, {"entity": ""}, {"source": "nowhere"}, {"since": "some day"}):
+            with pytest.raises(UsageFault):
+                wanted_of(home, **filters)
+
+
+def forget_pieces(paths: Paths, source: str, key: str, *pieces: str) -> int:
+    ledger = prepare_ledger(paths)
+    ledger = append_forgotten(paths, 0, pieces=[ledger.piece_hash(source, key, piece) for piece in pieces])
+    return forget_in_inbox(paths, ledger)
+
+
+def test_a_piece_leaves_the_file_of_a_pushed_document(paths: Paths) -> None:
+    gone = "The door code of the boat house is four times seven."
+    pushed = push_item(paths, "kept", DocumentContent(f"{prose(1)}\n\n{gone}\n\n{prose(2)}", key="k"))
+    assert forget_pieces(paths, "kept", "k", gone) == 1
+    text = pushed.path.read_text()
+    assert "door code" not in text
+    assert prose(1) in text
+    assert forget_pieces(paths, "kept", "k", gone) == 0
+
+
+def test_a_document_that_says_nothing_else_goes_with_its_file(paths: Paths) -> None:
+    gone = "The door code of the boat house is four times seven."
+    pushed = push_item(paths, "kept", DocumentContent(gone, key="k"))
+    forget_pieces(paths, "kept", "k", gone)
+    assert not pushed.path.exists()
+
+
+def test_one_message_leaves_a_pushed_chat_and_the_others_stay(paths: Paths) -> None:
+    gone = "* The door code of the boat house is four times seven."
+    messages = (
+        ChatMessage("ines", "Good morning, all of you.", 1_750_000_000_000),
+        ChatMessage("ines", gone, 1_750_000_001_000),
+    )
+    pushed = push_item(paths, "club", ChatContent(messages, "club"))
+    forget_pieces(paths, "club", "club/2025-06-15", gone)
+    text = pushed.path.read_text()
+    assert "door code" not in text
+    assert "Good morning" in text
+
+
+def test_a_forgotten_day_of_a_pushed_chat_goes_and_other_days_stay(paths: Paths) -> None:
+    messages = (
+        ChatMessage("ines", "The first day of it.", 1_750_000_000_000),
+        ChatMessage("ines", "The second day of it.", 1_750_000_000_000 + 86_400_000),
+    )
+    pushed = push_item(paths, "club", ChatContent(messages, "club"))
+    ledger = prepare_ledger(paths)
+    ledger = append_forgotten(paths, 0, items=[ledger.item_hash("club", "club/2025-06-15")])
+    assert forget_in_inbox(paths, ledger) == 1
+    assert "first day" not in pushed.path.read_text()
+    assert "second day" in pushed.path.read_text()
+
+
+def test_an_address_line_leaves_a_pushed_mail(paths: Paths) -> None:
+    mail = EmailContent(
+        "Some words.", "A subject", "ines@mail.example", to=("Heron <heron@mail.example>",), message_id="m"
+    )
+    pushed = push_item(paths, "post", mail)
+    forget_pieces(paths, "post", "m", "To: Heron <heron@mail.example>")
+    assert "heron" not in pushed.path.read_text().lower()
+    assert "Some words." in pushed.path.read_text()
