@@ -43,9 +43,7 @@ _PAYLOADS: dict[str, type[Payload]] = {
 }
 _STATUSES = ", ".join(f"'{status}'" for status in JobStatus)
 
-MANY_FAILURES = 20
 RECENT_MS = 24 * 3_600_000
-LEASE_SLACK_MS = 60_000
 
 
 def rows_readable(connection: Connection, now_ms: int) -> Iterator[str]:
@@ -105,31 +103,34 @@ def rows_readable(connection: Connection, now_ms: int) -> Iterator[str]:
         yield f"job {job_id} is running for nobody"
 
 
-def leases(connection: Connection, now_ms: int) -> Iterator[str]:
-    """Yield running rows whose lease ended a while ago: on a running agent the next tick takes them back."""
-    for job_id, kind in connection.all(
-        "SELECT id, kind FROM mem_tree_jobs WHERE status = 'running' AND locked_until_ms < ? LIMIT 1000",
-        (now_ms - LEASE_SLACK_MS,),
-    ):
-        yield f"the lease of job {job_id} ({kind}) has ended"
-
-
-def failure_runs(connection: Connection, now_ms: int) -> list[tuple[str, str, int]]:
-    """Return (kind, reason, count) of kinds that failed many times within a day with one reason."""
+def failures(connection: Connection, now_ms: int) -> list[tuple[str, str, int, int, str | None]]:
+    """Return (kind, reason, how many, how many of them within a day, the newest words) of failed rows, most first."""
     return [
-        (kind, reason, count)
-        for kind, reason, count in connection.all(
+        (kind, reason, count, recent, words)
+        for kind, reason, count, recent, words in connection.all(
             """
-            SELECT kind, coalesce(failure_reason, 'error'), count(*)
-              FROM mem_tree_jobs
-             WHERE status = 'failed' AND completed_at_ms > ?
+            SELECT job.kind, coalesce(job.failure_reason, 'error'), count(*), sum(job.at_ms > ?), max(job.last_error)
+              FROM mem_tree_job_kinds AS kinds
+             CROSS JOIN mem_tree_jobs AS job ON job.kind = kinds.kind AND job.phase = 3
              GROUP BY 1, 2
-            HAVING count(*) >= ?
              ORDER BY 3 DESC
             """,
-            (now_ms - RECENT_MS, MANY_FAILURES),
+            (now_ms - RECENT_MS,),
         )
     ]
+
+
+def ended_leases(connection: Connection, now_ms: int) -> int:
+    """Return how many rows are running under a lease that has ended; a running agent takes them back at its tick."""
+    count: int = connection.value(
+        """
+        SELECT count(*)
+          FROM mem_tree_job_kinds AS kinds
+         CROSS JOIN mem_tree_jobs AS job ON job.kind = kinds.kind AND job.phase = 1 AND job.at_ms < ?
+        """,
+        (now_ms,),
+    )
+    return count
 
 
 def lost_work(

@@ -47,3 +47,24 @@ def test_a_node_that_no_table_holds_is_dropped_not_waited_for(grown: Garden) -> 
         grown.connection.run("DELETE FROM mem_tree_chunks WHERE lifecycle = 'buffered' AND item_key = 'mail-000061'")
     grown.finish()
     assert problems(grown.connection) == []
+
+
+def test_more_findings_than_asked_for_are_counted(grown: Garden) -> None:
+    with grown.connection.write():
+        grown.connection.run("UPDATE mem_tree_edges SET tokens = tokens + 1")
+    everything = problems(grown.connection, limit=10_000)
+    some = problems(grown.connection, limit=5)
+    assert some[:4] == everything[:4]
+    assert len(some) == 5
+    assert some[4] == f"and {len(everything) - 4} more"
+
+
+@pytest.mark.parametrize("jobs", [1, 7, 40, 150])
+def test_a_tree_in_the_middle_of_growth_is_well(garden: Garden, jobs: int) -> None:
+    for at in range(60):
+        garden.mail("post", at)
+        garden.document("notes", f"n{at % 9}", [body(at * 40 + n) for n in range(9)])
+    for _ in range(jobs):
+        if garden.jobs:
+            garden.run(next(iter(garden.jobs.values())))
+    assert problems(garden.connection) == []

@@ -134,41 +134,28 @@ def _queue(connection: Connection) -> Iterator[Check]:
 
 
 def _failures(connection: Connection) -> Iterator[Check]:
-    from agent.queue.check import failure_runs
+    from agent.queue.check import failures
 
-    failed = connection.all(
-        """
-        SELECT kind, coalesce(failure_reason, 'error'), count(*), max(last_error)
-          FROM mem_tree_jobs
-         WHERE status = 'failed'
-         GROUP BY 1, 2
-         ORDER BY 3 DESC
-         LIMIT ?
-        """,
-        (FAILURES_NAMED,),
-    )
-    runs = {(kind, reason): count for kind, reason, count in failure_runs(connection, _now_ms())}
+    found = failures(connection, _now_ms())
     seen: set[str] = set()
-    for kind, reason, count, last_error in failed:
-        run = runs.get((kind, reason))
+    for kind, reason, count, recent, last_error in found[:FAILURES_NAMED]:
         name = f"failed {kind}"
+        run = f", {recent} of them within a day" if recent and count > 1 else ""
         yield Check(
             name if name not in seen else f"{name} ({reason})",
             False,
-            f"{count} × {reason}"
-            + (f", {run} of them within a day" if run else "")
-            + (f": {last_error}" if last_error else ""),
+            f"{count} × {reason}{run}" + (f": {last_error}" if last_error else ""),
             remedy_of(reason),
         )
         seen.add(name)
-    if not failed:
+    if not found:
         yield Check("failed jobs", True, "none")
 
 
 def _leases(connection: Connection) -> Iterator[Check]:
-    stale = connection.value(
-        "SELECT count(*) FROM mem_tree_jobs WHERE status = 'running' AND locked_until_ms < ?", (_now_ms(),)
-    )
+    from agent.queue.check import ended_leases
+
+    stale = ended_leases(connection, _now_ms())
     yield Check(
         "leases",
         not stale,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.actions.checks.result import Check
@@ -27,16 +27,23 @@ def look_at_agent(paths: Paths) -> Iterator[Check]:
     try:
         answer = call(paths, "status", PATIENCE_S)
     except SapwoodError as error:
+        if running_agent(paths) is None:
+            yield Check("agent", True, "it ended while it was asked")
+            return
         yield Check("agent", False, str(error), "end it with `sapwood stop`, then `sapwood run`")
         return
     yield Check("agent", True, f"running, process {found.pid}")
     watching = answer.get("watching")
-    if watching is not None:
+    if isinstance(watching, list):
+        # No fault either way: what is not watched is looked at now and then.
         yield Check("watching", True, watching_words(watching))
 
 
-def watching_words(watching: Any) -> str:
-    """Return in words what the agent says of its watching; where it watches nothing it looks now and then."""
-    if isinstance(watching, Mapping):
-        return ", ".join(f"{key.replace('_', ' ')}: {value}" for key, value in watching.items()) or "nothing"
-    return str(watching)
+def watching_words(watching: Sequence[Any]) -> str:
+    """Return in words how the agent notices what changes in each source, and why where it does not watch it."""
+    found = []
+    for one in watching:
+        if isinstance(one, Mapping):
+            reason = f" ({one['reason']})" if one.get("reason") else ""
+            found.append(f"{one.get('source')}: {one.get('how')}{reason}")
+    return "; ".join(found) or "there is nothing to watch"
