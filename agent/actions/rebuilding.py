@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from agent.paths import Paths
 
 AGENT_PATIENCE_S = 30.0
+SHRINK_PATIENCE_MS = 300
 _LOOK_S = 0.1
 
 
@@ -139,8 +140,8 @@ def _in_place(paths: Paths, intent: Intent, *, summaries: bool, clock: Clock) ->
     try:
         with connection.write(full=True):
             gone = wipe_summaries(connection) if summaries else wipe(connection)
-        _shrink(connection)
         queued = () if summaries else _queue_all(connection, intent, clock)
+        _shrink(connection)
     finally:
         connection.close()
     _forget_held()
@@ -150,6 +151,7 @@ def _in_place(paths: Paths, intent: Intent, *, summaries: bool, clock: Clock) ->
 
 
 def _shrink(connection: Connection) -> None:
+    connection.raw.set_busy_timeout(SHRINK_PATIENCE_MS)
     try:
         connection.run("PRAGMA wal_checkpoint(TRUNCATE)")
     except apsw.Error as error:

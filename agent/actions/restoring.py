@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from agent.ledger import Ledger
     from agent.paths import Paths
 
+SHRINK_PATIENCE_MS = 300
+
 
 @dataclass(frozen=True)
 class Restored:
@@ -171,6 +173,8 @@ def _make_ready(staged: Connection, live: Connection, clock: Clock) -> None:
 
 
 def _shrink(live: Connection) -> None:
+    # Who reads on keeps the log long; the agent's next quiet moment brings it in.
+    live.raw.set_busy_timeout(SHRINK_PATIENCE_MS)
     with contextlib.suppress(apsw.BusyError, apsw.LockedError):
         live.run("PRAGMA wal_checkpoint(TRUNCATE)")
 

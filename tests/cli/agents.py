@@ -15,10 +15,11 @@ from typing import Any
 import apsw
 
 from agent.actions.home import open_home
-from agent.actions.sources import add
+from agent.actions.sources import add, sync
 from agent.errors import SapwoodError
 from agent.paths import Paths, paths_under
 from agent.queue import LocalContext, Registry, drain_until_idle
+from agent.queue.sweep import sweep
 from agent.supervisor.control import call
 from agent.tree.flush import close_all_tails, unfinished
 from agent.worker.kinds import KIND_NAMES
@@ -43,10 +44,16 @@ def name_sources(paths: Paths, samples: Path) -> None:
 
 
 def grow(paths: Paths) -> None:
-    """Grow a home in this process until nothing is left to do."""
+    """Look at every source of a home and grow it, in this process, until nothing is left to do."""
     with open_home(paths) as home:
+        sync(home)
         context = LocalContext(home.connection, home.clock, home.intent, paths)
-        drain_until_idle(context, Registry.load(KIND_NAMES), flush=close_all_tails)
+        registry = Registry.load(KIND_NAMES)
+        while True:
+            drain_until_idle(context, registry, flush=close_all_tails)
+            # As the agent does: what no row asks for is found again from what the tables say.
+            if not sum(sweep(home.connection, registry, home.intent, home.clock.now_ms()).values()):
+                break
         assert not unfinished(home.connection)
 
 
