@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from typing import TextIO
-
 import click
 
 from agent.cli.command import SapwoodCommand, output_of
-
-FIRST_AFTER_S = 1.0
-TERMINAL_EVERY_S = 0.25
-PIPE_EVERY_S = 5.0
 
 
 @click.command(
@@ -35,45 +27,14 @@ def export(context: click.Context, folder: str) -> None:
     """
     from agent.actions.exporting import export as write
     from agent.actions.home import open_home
+    from agent.cli.waiting import WaitingLine
 
     output = output_of(context)
-    with open_home() as home, Counter("notes") as counter:
-        found = write(home, folder, counter)
+    with open_home() as home, WaitingLine() as line:
+        found = write(home, folder, line.counted_of("notes"))
     if output.as_json:
         output.document(found)
         return
     output.line(f"{found.files} notes with {found.passages} passages are in {found.path}")
     changed = f"{found.written} written, {found.files - found.written} as they were, {found.removed} removed"
     output.line(changed, "dim")
-
-
-class Counter:
-    """Says how far something is once it takes over a second: in place on a terminal, now and then in a pipe."""
-
-    def __init__(self, what: str, stream: TextIO | None = None) -> None:
-        self._what = what
-        self._stream = sys.stderr if stream is None else stream
-        self._terminal = self._stream.isatty()
-        self._next = time.monotonic() + FIRST_AFTER_S
-        self._drawn = False
-
-    def __enter__(self) -> Counter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._drawn:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
-
-    def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        words = f"{done} of {total} {self._what}"
-        if self._terminal:
-            self._stream.write(f"\r{words}\x1b[K")
-            self._drawn = True
-        else:
-            self._stream.write(f"{words}\n")
-        self._stream.flush()
-        self._next = now + (TERMINAL_EVERY_S if self._terminal else PIPE_EVERY_S)

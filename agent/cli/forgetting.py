@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import click
@@ -13,8 +12,6 @@ from agent.cli.command import SapwoodCommand, output_of
 if TYPE_CHECKING:
     from agent.actions.forgetting import Forgotten, Preview
     from agent.cli.output import Output
-
-PROGRESS_AFTER_S = 1.0
 
 
 @click.command(
@@ -88,6 +85,7 @@ def forget(
     from agent.actions.forgetting import forget as let_go
     from agent.actions.forgetting import preview, wanted_of
     from agent.actions.home import open_home
+    from agent.cli.waiting import WaitingLine
     from agent.errors import AgentFault
 
     output = output_of(context)
@@ -102,9 +100,10 @@ def forget(
             mentions=mentions,
             entity=entity,
         )
-        progress = _Progress(output)
+        line = WaitingLine()
+        progress = line.share("looking through the memory")
         shown, chosen = preview(home, wanted, progress=progress)
-        progress.end()
+        line.wipe()
         if not chosen:
             raise AgentFault(
                 "nothing in the memory matches",
@@ -114,7 +113,7 @@ def forget(
         if not yes:
             _ask(output, _about(shown), "forget it for good?")
         found = let_go(home, wanted, chosen, progress=progress)
-        progress.end()
+        line.wipe()
     _told(output, found, "forgotten", ours_only=True)
 
 
@@ -195,28 +194,3 @@ def _told(output: Output, found: Forgotten, done: str, *, ours_only: bool) -> No
     if ours_only:
         output.note("your own files are as they were")
     output.note(BACKUPS)
-
-
-class _Progress:
-    """A line on stderr for a look that takes over a second; none in a pipe or with ``--json``."""
-
-    def __init__(self, output: Output) -> None:
-        self._is_shown = sys.stderr.isatty() and not output.as_json
-        self._begun = time.monotonic()
-        self._is_drawn = False
-
-    def __call__(self, done: int, total: int) -> None:
-        if not self._is_shown or time.monotonic() - self._begun < PROGRESS_AFTER_S:
-            return
-        share = 100 * done // max(1, total)
-        sys.stderr.write(f"\rlooking through the memory: {share} %\x1b[K")
-        sys.stderr.flush()
-        self._is_drawn = True
-
-    def end(self) -> None:
-        """Wipe the line."""
-        if self._is_drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-            self._is_drawn = False
-        self._begun = time.monotonic()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -14,11 +11,6 @@ from agent.cli.command import SapwoodCommand, output_of
 
 if TYPE_CHECKING:
     from agent.actions.rebuilding import Plan
-    from agent.cli.output import Output
-    from agent.db.backup import Progress
-
-SHOWN_AFTER_S = 1.0
-EVERY_S = 0.25
 
 
 @click.command(
@@ -41,11 +33,12 @@ def backup(context: click.Context, file: str, force: bool) -> int:
 
     from agent.actions.backing_up import back_up
     from agent.actions.doctor import size_words
+    from agent.cli.waiting import WaitingLine
     from agent.paths import find_paths
 
     output = output_of(context)
-    with _progress(output, "copying") as progress:
-        done = back_up(find_paths(), Path(file), force=force, progress=progress)
+    with WaitingLine() as line:
+        done = back_up(find_paths(), Path(file), force=force, progress=line.share("copying"))
     if output.as_json:
         output.document(done)
     else:
@@ -75,12 +68,13 @@ def restore(context: click.Context, file: str, yes: bool) -> None:
 
     from agent.actions.doctor import size_words
     from agent.actions.restoring import restore as put_back
+    from agent.cli.waiting import WaitingLine
     from agent.paths import find_paths
 
     output = output_of(context)
     _ask("Put this backup in the place of the memory?", yes)
-    with _progress(output, "copying") as progress:
-        done = put_back(find_paths(), Path(file), progress=progress)
+    with WaitingLine() as line:
+        done = put_back(find_paths(), Path(file), progress=line.share("copying"))
     if output.as_json:
         output.document(done)
         return
@@ -162,32 +156,6 @@ def _ask(question: str, yes: bool) -> None:
         return
     from agent.errors import UsageFault
 
-    if not sys.stdin.isatty():
+    if not _is_terminal():
         raise UsageFault("this needs a yes", question, "say --yes where there is nobody to ask")
     click.confirm(question, abort=True, err=True)
-
-
-@contextmanager
-def _progress(output: Output, word: str) -> Iterator[Progress]:
-    """Give what tells how far it is, on stderr, once it takes longer than a second."""
-    began = said = time.monotonic()
-    is_terminal = sys.stderr.isatty()
-
-    def say(done: int, total: int) -> None:
-        nonlocal said
-        now = time.monotonic()
-        if now - began < SHOWN_AFTER_S or (now - said < EVERY_S and done < total):
-            return
-        said = now
-        if is_terminal:
-            sys.stderr.write(f"\r{word}: {100 * done // max(total, 1)} %\x1b[K")
-            sys.stderr.flush()
-        elif done == total:
-            output.note(f"{word}: 100 %")
-
-    try:
-        yield say
-    finally:
-        if is_terminal and said != began:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()

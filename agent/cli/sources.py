@@ -61,10 +61,10 @@ def add(
     """
     from agent.actions.home import open_home
     from agent.actions.sources import add as name_source
-    from agent.cli.counting import Counting
+    from agent.cli.waiting import WaitingLine
 
     output = output_of(context)
-    with open_home() as home, Counting("looking") as counting:
+    with open_home() as home, WaitingLine() as line:
         found = name_source(
             home,
             paths,
@@ -74,7 +74,7 @@ def add(
             include=include,
             exclude=exclude,
             hidden=hidden,
-            counted=counting.tell,
+            counted=line.counted("looking"),
         )
         notice = home.notice
     if output.as_json:

@@ -27,7 +27,7 @@ CASES: dict[str, tuple[str, str]] = {
     "open": ("open", "error"),
     "pause": ("pause 1h", "paused_until"),
     "rebuild": ("rebuild --summaries --yes", ""),
-    "remember": ("remember the spare key hangs behind the can", "source_id item_key"),
+    "remember": ("remember quinces", "source_id item_key"),
     "remove": ("remove club-chat --yes", "chunks_removed summaries_removed"),
     "restore": ("restore {tmp}/none --yes", "error"),
     "resume": ("resume", "paused_until"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import subprocess
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.export import Counter
 from agent.paths import Paths
 from tests.cli.conftest import Sapwood, widths
 
@@ -105,17 +103,3 @@ def test_an_export_into_a_strange_folder_says_what_to_do(sapwood: Sapwood, grown
     assert ran.code == 2
     assert "not empty" in ran.err
     assert "new or an empty folder" in " ".join(ran.err.split())
-
-
-def test_an_export_counts_aloud_only_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr("agent.cli.export.time.monotonic", lambda: now[0])
-    stream = io.StringIO()
-    with Counter("notes", stream) as counter:
-        counter(1, 100)
-        now[0] = 2.0
-        counter(50, 100)
-        counter(51, 100)
-        now[0] = 9.0
-        counter(90, 100)
-    assert stream.getvalue() == "50 of 100 notes\n90 of 100 notes\n"
