@@ -143,8 +143,10 @@ def _print_question(output: Output, source_id: str, question: Question) -> None:
     if question.gone > len(question.examples):
         output.line(f"… and {question.gone - len(question.examples)} more", indent=2)
     output.line("Nothing was removed. Is this meant to be so?")
-    output.line(f"sapwood sync {source_id} --accept   they are gone: their memory goes too", indent=2)
-    output.line(f"sapwood sync {source_id} --refuse   keep what is held of them", indent=2)
+    output.line(f"sapwood sync {source_id} --accept", indent=2)
+    output.line("they are gone: their memory goes too", indent=4)
+    output.line(f"sapwood sync {source_id} --refuse", indent=2)
+    output.line("keep what is held of them", indent=4)
     output.line("If a disk is missing, plug it in and run `sapwood sync`: the question goes away.")
 
 

@@ -10,8 +10,10 @@ from agent.actions.home import Home, open_home
 from agent.actions.sources import add, sources, sync
 from agent.config import load_intent
 from agent.errors import UsageFault
+from agent.ledger import read_ledger
 from agent.paths import Paths
 from agent.queue.types import NewJob
+from agent.states import Answer
 
 MAIL = b"From a@example.org Sat Jan  3 01:05:34 2026\nFrom: a@example.org\nSubject: one\n\nbody\n\n"
 
@@ -154,3 +156,98 @@ def test_a_source_inside_or_around_another_is_told(paths: Paths, tmp_path: Path,
         with open_home(paths) as home:
             told.append(add(home, [str(path)]).overlaps)
     assert told == [(), ("my-notes",), (), ("my-notes", "inner", "my-notes-too")]
+
+
+def ask(home: Home, source_id: str, question_id: str) -> None:
+    home.connection.run(
+        'INSERT INTO mem_tree_questions VALUES (?, ?, 7, 10, \'["a.md","b.md"]\', 1000)', (source_id, question_id)
+    )
+
+
+def test_the_rules_of_a_source_stand_in_the_intent_and_in_the_list(paths: Paths, notes: Path) -> None:
+    with open_home(paths) as home:
+        add(home, [str(notes)], include=["*.md"], exclude=["*.bak"], hidden=True)
+    with open_home(paths) as home:
+        held = home.intent.sources[0]
+        assert (held.include, held.exclude, held.hidden) == (("*.md",), ("*.bak",), True)
+        row = sources(home).sources[0]
+        assert (row.include, row.exclude, row.masked, row.question) == (("*.md",), ("*.bak",), 0, None)
+
+
+def test_counting_says_how_far_it_is(home: Home, tmp_path: Path) -> None:
+    box = tmp_path / "box.mbox"
+    box.write_bytes(b"".join(MAIL.replace(b"one", b"number %d" % n) for n in range(350)))
+    told: list[int] = []
+    assert add(home, [str(box)], counted=told.append).items == 350
+    assert told == [100, 200, 300]
+
+
+def test_masked_secrets_are_counted_per_source(paths: Paths, notes: Path) -> None:
+    with open_home(paths) as home:
+        add(home, [str(notes)])
+    with open_home(paths) as home:
+        home.connection.many(
+            """
+            INSERT INTO mem_tree_items (source_id, item_key, source_kind, place, sort_key, state, masked)
+            VALUES ('my-notes', ?, 'document', '{}', x'00', ?, ?)
+            """,
+            [("one.md", "current", 2), ("two.txt", "found", 3)],
+        )
+        assert sources(home).sources[0].masked == 5
+
+
+def test_an_answer_stands_in_the_ledger_before_the_look_is_asked_for(paths: Paths, notes: Path) -> None:
+    with open_home(paths) as home:
+        add(home, [str(notes)])
+    with open_home(paths) as home:
+        home.connection.run("DELETE FROM mem_tree_jobs")
+        ask(home, "my-notes", "q1")
+        asked = sources(home).sources[0].question
+        assert asked is not None
+        assert (asked.question_id, asked.gone, asked.held, asked.examples) == ("q1", 7, 10, ("a.md", "b.md"))
+        found = sync(home, answer=Answer.REFUSE)
+        assert (found.queued, found.answer) == (("my-notes",), Answer.REFUSE)
+        assert read_ledger(paths).answers == {"q1": Answer.REFUSE}
+        assert queued(home) == ["sync:my-notes"]
+        # It waits for the look, and is no question any more.
+        assert sources(home).sources[0].question is None
+        with pytest.raises(UsageFault, match="no question"):
+            sync(home, answer=Answer.ACCEPT)
+
+
+def test_an_answer_that_cannot_be_written_asks_for_no_look(
+    paths: Paths, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import agent.actions.sources as module
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with open_home(paths) as home:
+        add(home, [str(notes)])
+    with open_home(paths) as home:
+        home.connection.run("DELETE FROM mem_tree_jobs")
+        ask(home, "my-notes", "q1")
+        monkeypatch.setattr(module, "append_answer", full)
+        with pytest.raises(OSError, match="No space"):
+            sync(home, answer=Answer.ACCEPT)
+        assert queued(home) == []
+
+
+def test_of_several_questions_the_source_has_to_be_named(paths: Paths, notes: Path, tmp_path: Path) -> None:
+    other = tmp_path / "Other"
+    other.mkdir()
+    for path in (notes, other):
+        with open_home(paths) as home:
+            add(home, [str(path)])
+    with open_home(paths) as home:
+        with pytest.raises(UsageFault, match="no question"):
+            sync(home, "other", answer=Answer.ACCEPT)
+        ask(home, "my-notes", "q1")
+        ask(home, "other", "q2")
+        with pytest.raises(UsageFault) as caught:
+            sync(home, answer=Answer.ACCEPT)
+        assert "my-notes, other" in str(caught.value)
+        assert sync(home, "Other", answer=Answer.ACCEPT).queued == ("other",)
+        assert read_ledger(paths).answers == {"q2": Answer.ACCEPT}
+        assert sync(home, answer=Answer.REFUSE).queued == ("my-notes",)
