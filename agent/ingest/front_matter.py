@@ -19,7 +19,8 @@ _ENTRY = {
 }
 _BELOW = re.compile(r"[ \t]|-(?:[ \t]|$)|[\]}]|\"\"\"|'''")  # lines that go on with the entry before them
 _ITEM = re.compile(r"[ \t]*-[ \t]+(?:name[ \t]*:[ \t]*)?(.+)")
-_COMMENT = re.compile(r"[ \t]+#.*")
+_COMMENT = re.compile(r"(?<![ \t])[ \t]++#.*")
+_QUOTED = re.compile(r"(?:\"((?:[^\"\\]|\\.)*+)\"|'((?:[^']|'')*+)')[ \t]*(?:#.*)?")
 _TABLE = re.compile(r"\[\[?[^\[\]]+\]\]?[ \t]*(?:#.*)?")
 _DATE = re.compile(
     r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2}))?(?:\.\d+)?[ ]*(Z|[+-]\d{2}:?\d{2})?)?"
@@ -139,15 +140,18 @@ def _end(lines: Sequence[str], mark: str) -> int | None:
 
 def _entries(lines: Sequence[str], begin: int, end: int, entry: re.Pattern[str]) -> list[tuple[str, int, int, str]]:
     """Return each entry: its name without case and marks, its lines, its value in words."""
-    starts: list[tuple[int, re.Match[str]]] = []
+    starts: list[tuple[int, re.Match[str] | None]] = []
     for at in range(begin, end):
-        match = entry.fullmatch(lines[at].rstrip())
-        if match is not None:
+        line = lines[at].rstrip()
+        match = entry.fullmatch(line)
+        # The name of a TOML table ends an entry, and is none.
+        if match is not None or (entry is _ENTRY["+++"] and _TABLE.fullmatch(line)):
             starts.append((at, match))
     found = []
     for (at, match), (following, _) in zip(starts, [*starts[1:], (end, None)], strict=True):
-        name = re.sub(r"[\s_\-\"']", "", match[1]).lower()
-        found.append((name, at, following, _value(match[2] or "", lines[at + 1 : following])))
+        if match is not None:
+            name = re.sub(r"[\s_\-\"']", "", match[1]).lower()
+            found.append((name, at, following, _value(match[2] or "", lines[at + 1 : following])))
     return found
 
 
@@ -164,8 +168,10 @@ def _value(first: str, more: Sequence[str]) -> str:
 
 def _scalar(text: str) -> str:
     text = text.strip()
-    if text[:1] in "\"'" and text[-1:] == text[:1] and len(text) > 1:
-        return text[1:-1].replace("''" if text[0] == "'" else '\\"', text[0]).strip()
+    quoted = _QUOTED.fullmatch(text)
+    if quoted is not None:
+        said: str = quoted[1] if quoted[1] is not None else quoted[2].replace("''", "'")
+        return said.replace('\\"', '"').strip()
     text = _COMMENT.sub("", text) if not text.startswith("#") else ""
     if text[:1] == "[" and text[-1:] == "]" and text[:2] != "[[":
         return ", ".join(_scalar(part) for part in text[1:-1].split(",") if part.strip())

@@ -106,7 +106,7 @@ class _Reader:
         self.adornments: list[str] = []
         self.author: str | None = None
         self.blank: tuple[int, ...] = ()
-        self.open_ended: set[str] = set()  # comments of which no end follows
+        self.not_closed: dict[str, int] = {}  # the beginning of a comment → up to this line none of it ends
         self.never_closed: dict[str, int] = {}  # a fence's letter → from this length on nothing closes it any more
 
     def read(self) -> Outline:
@@ -218,13 +218,13 @@ class _Reader:
     def _comment_end(self, at: int, text: str) -> int:
         """Return the line after a comment that begins here and goes on below, or 0: what is in it is no heading."""
         mark, closing = ("<!--", "-->") if text[0] == "<" else ("%%", "%%")
-        if not text.startswith(mark) or closing in text[len(mark) :] or mark in self.open_ended:
+        if not text.startswith(mark) or closing in text[len(mark) :]:
             return 0
-        for end in range(at + 1, min(len(self.lines), at + _MAX_COMMENT)):
+        stop = min(len(self.lines), at + _MAX_COMMENT)
+        for end in range(max(at + 1, self.not_closed.get(mark, 0)), stop):
             if closing in self.lines[end]:
                 return end + 1
-        if at + _MAX_COMMENT >= len(self.lines):
-            self.open_ended.add(mark)
+        self.not_closed[mark] = max(stop, self.not_closed.get(mark, 0))
         return 0
 
     def _close(self, begin: int, end: int) -> None:

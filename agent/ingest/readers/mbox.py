@@ -178,7 +178,9 @@ class MboxReader:
                 if digest not in seen and message.length:
                     seen.add(digest)
                     yield self._found(file, message, digest.hex())
-            yield FileSeen(file.key, _signed(stream, file.stamp, last), whole=start == 0, grown=grown and start > 0)
+            yield FileSeen(
+                file.key, _signed(stream, file.stamp, last, start), whole=start == 0, grown=grown and start > 0
+            )
 
     def _found(self, file: File, message: Message, digest: str) -> Found:
         head = read_head(message.head, digest)
@@ -189,10 +191,13 @@ class MboxReader:
         return read_mail_item(source, item_key, parts, unquote=True)
 
 
-def _signed(stream: IO[bytes], stamp: Stamp, last: Message | None) -> Stamp:
-    if last is None:
+def _signed(stream: IO[bytes], stamp: Stamp, last: Message | None, start: int) -> Stamp:
+    if last is not None:
+        mark = Mark(last.offset + last.length, last.separator, last.digest.hexdigest())
+    elif start:
+        mark = Mark(start, start)  # the run before this one took the last mail
+    else:
         return stamp
-    mark = Mark(last.offset + last.length, last.separator, last.digest.hexdigest())
     return replace(stamp, tail_hash=sign(stream, mark))
 
 
@@ -205,6 +210,8 @@ def _goes_on(stream: IO[bytes], mark: Mark) -> bool:
     stream.seek(mark.entry)
     if not is_mailbox(stream.read(_LOOK_AHEAD)):
         return False
+    if mark.entry == mark.end:
+        return True
     first = next(split_mailbox(stream, mark.entry), None)
     if first is None:
         return False
