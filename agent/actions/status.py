@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.actions.home import NOT_RUNNING
 from agent.actions.pausing import Paused, read_paused
@@ -36,6 +36,20 @@ class WorkerStatus:
 
 
 @dataclass(frozen=True)
+class Watching:
+    """How changes of a source are noticed: ``watched``, or ``looked at every N min`` for a reason."""
+
+    source: str
+    how: str
+    reason: str = ""
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether changes are noticed as they happen."""
+        return self.how == "watched"
+
+
+@dataclass(frozen=True)
 class Status:
     """All of ``sapwood status``. ``eta_seconds`` is ``None`` where it cannot be told yet."""
 
@@ -55,6 +69,8 @@ class Status:
     config_problem: str | None
     notice: str | None = None
     """What an owner is to be told for some days: the memory was damaged and grown again."""
+    watching: tuple[Watching, ...] = ()
+    """One for each source; empty while the agent does not run."""
 
     @property
     def total_chunks(self) -> int:
@@ -85,8 +101,11 @@ def status(home: Home) -> Status:
     workers = worker_statuses(home) if running else ()
     growing = growing_words(growth_of(chunks, queue.waiting, summaries, unread))
     state, reason = _state(running, paused, queue, len(home.intent.sources), home.config_problem, growing)
+    watching: tuple[Watching, ...] = ()
     if running:
-        state, reason = _as_the_agent_says(home) or (state, reason)
+        answer = _ask_the_agent(home)
+        state, reason = _as_the_agent_says(answer) or (state, reason)
+        watching = _watching_of(answer)
     return Status(
         state=state,
         reason=reason,
@@ -103,6 +122,7 @@ def status(home: Home) -> Status:
         running=running,
         config_problem=home.config_problem,
         notice=damage.words if damage is not None else None,
+        watching=watching,
     )
 
 
@@ -156,11 +176,20 @@ def growth_of(chunks: dict[str, int], jobs: int, summaries: int, unread: Unread)
 
 
 def growing_words(found: Growth) -> str:
-    """Return how far it is for people: ``42 of 310 chunks, 80 items to read, 12 jobs, about 2 minutes left``."""
-    parts = [f"{found.grown} of {found.chunks} chunks"] if found.chunks else []
+    """Return how far it is for people, what matters most first, short enough for a line of 80 columns.
+
+    ``812 of 3,400 chunks, 11,800 items to read, about 12 minutes left``. While a source is looked at for the first
+    time nobody knows how much there is: then it says how much was found so far.
+    """
+    parts = [f"{found.grown:,} of {found.chunks:,} chunks"] if found.chunks else []
+    known = found.unread.waiting + found.unread.read
+    if found.unread.looking and known:
+        parts.append(f"{known:,} {'item' if known == 1 else 'items'} found so far")
+        return ", ".join(parts)
     if found.unread.waiting:
-        parts.append(f"{found.unread.waiting} {'item' if found.unread.waiting == 1 else 'items'} to read")
-    parts.append(f"{found.jobs} {'job' if found.jobs == 1 else 'jobs'}")
+        parts.append(f"{found.unread.waiting:,} {'item' if found.unread.waiting == 1 else 'items'} to read")
+    if not found.unread.waiting or not found.seconds_left:
+        parts.append(f"{found.jobs:,} {'job' if found.jobs == 1 else 'jobs'}")
     if found.seconds_left:
         parts.append(f"about {span_words(found.seconds_left)}")
     return f"{', '.join(parts)} left"
@@ -171,7 +200,27 @@ def unread_items(connection: Connection) -> Unread:
     waiting, known = connection.all(
         "SELECT coalesce(sum(state = 'found'), 0), count(*) FROM mem_tree_items INDEXED BY mem_tree_items_by_state"
     )[0]
-    return Unread(waiting, known - waiting, has_waiting(connection, str(JobKind.SYNC_SOURCE)))
+    return Unread(waiting, known - waiting, _is_first_look(connection))
+
+
+def _is_first_look(connection: Connection) -> bool:
+    """Return whether a source is being looked at for the first time: what is known of it is not all of it."""
+    if not has_waiting(connection, str(JobKind.SYNC_SOURCE)):
+        return False
+    return bool(
+        connection.value(
+            """
+            SELECT EXISTS (SELECT 1
+                             FROM mem_tree_jobs AS j
+                            WHERE j.kind = 'sync_source'
+                              AND j.status IN ('ready', 'running')
+                              AND NOT EXISTS (SELECT 1
+                                                FROM mem_tree_sources AS s
+                                               WHERE 'sync:' || s.source_id = j.dedupe_key
+                                                 AND s.last_sync_ms IS NOT NULL))
+            """
+        )
+    )
 
 
 def seconds_left(connection: Connection, jobs: int, unread: Unread, now_ms: int) -> int | None:
@@ -242,19 +291,33 @@ def _embedded(connection: Connection, home: Home) -> int:
     )
 
 
-def _as_the_agent_says(home: Home) -> tuple[AgentState, str] | None:
-    """Return state and reason from the agent itself where it knows more than the memory does."""
+def _ask_the_agent(home: Home) -> dict[str, Any]:
     from agent.errors import SapwoodError
     from agent.supervisor.control import call
 
     try:
-        answer = call(home.paths, "status", ASK_PATIENCE_S)
+        return call(home.paths, "status", ASK_PATIENCE_S)
+    except SapwoodError:
+        return {}
+
+
+def _as_the_agent_says(answer: dict[str, Any]) -> tuple[AgentState, str] | None:
+    """Return state and reason from the agent itself where it knows more than the memory does."""
+    try:
         state = AgentState(answer["state"])
-    except (SapwoodError, KeyError, ValueError):
+    except (KeyError, ValueError):
         return None
     if state in (AgentState.ERROR, AgentState.ATTENTION, AgentState.STARTING, AgentState.STOPPED):
         return state, str(answer.get("reason") or {AgentState.STARTING: "starting"}.get(state, ""))
     return None
+
+
+def _watching_of(answer: dict[str, Any]) -> tuple[Watching, ...]:
+    # An agent of another version may say nothing of it.
+    return tuple(
+        Watching(str(each["source"]), str(each["how"]), str(each.get("reason", "")))
+        for each in answer.get("watching", ())
+    )
 
 
 def _state(

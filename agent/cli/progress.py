@@ -29,7 +29,7 @@ PIPE_EVERY_S = 5.0
 IDLE_EVERY_S = 2.0
 # However large the memory is, looking takes a twentieth of one core at most.
 SHARE_OF_TIME = 20
-BAR_WIDTH = 24
+BAR_WIDTHS = (24, 12, 6)
 
 
 class Progress:
@@ -150,6 +150,10 @@ def words(found: Growth) -> str:
 
 
 def bar_line(found: Growth, columns: int) -> str:
-    """Return the same with a bar in front, cut to the terminal's width."""
-    full = BAR_WIDTH if not found.jobs else min(BAR_WIDTH - 1, int(found.share * BAR_WIDTH))
-    return f"{'━' * full}{'─' * (BAR_WIDTH - full)} {words(found)}"[: max(0, columns - 1)]
+    """Return the same with a bar in front, as wide as the terminal leaves room for, cut to its width."""
+    said = words(found)
+    width = next((width for width in BAR_WIDTHS if width + 1 + len(said) < columns), 0)
+    if not width:
+        return said[: max(0, columns - 1)]
+    full = width if not found.jobs else min(width - 1, int(found.share * width))
+    return f"{'━' * full}{'─' * (width - full)} {said}"

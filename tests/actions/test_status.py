@@ -123,3 +123,35 @@ def test_time_left_counts_items_that_wait_for_a_job_of_their_own(home: Home, clo
 
     enqueue(connection, NewJob.sync_source("s"), clock.now_ms())
     assert growth(connection, clock.now_ms()).seconds_left is None, "while it looks, nobody knows how much is there"
+
+
+def _look_at(home: Home, source_id: str, synced_ms: int | None = None) -> None:
+    assert enqueue(home.connection, NewJob.sync_source(source_id), home.clock.now_ms()) is not None
+    if synced_ms is not None:
+        home.connection.run(
+            "INSERT INTO mem_tree_sources (source_id, kind, last_sync_ms) VALUES (?, 'folder', ?)",
+            (source_id, synced_ms),
+        )
+
+
+def test_a_later_look_at_a_known_source_takes_no_time_left_away(home: Home) -> None:
+    for number in range(40):
+        finish(home, put(home, number), home.clock.now_ms() - 1_000 * (40 - number))
+    put(home, 100)
+    _look_at(home, "known", synced_ms=1)
+    assert growth(home.connection, home.clock.now_ms()).seconds_left is not None
+    _look_at(home, "new")
+    assert growth(home.connection, home.clock.now_ms()).unread.looking
+    assert growth(home.connection, home.clock.now_ms()).seconds_left is None
+
+
+@pytest.mark.usefixtures("running")
+def test_how_each_source_is_noticed_is_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = [
+        {"source": "notes", "how": "watched", "reason": ""},
+        {"source": "mail", "how": "looked at every 15 min", "reason": "it is not there"},
+    ]
+    monkeypatch.setattr(room, "_ask_the_agent", lambda _: {"watching": said})
+    notes, mail = status(home).watching
+    assert notes.is_watched
+    assert (mail.how, mail.reason, mail.is_watched) == ("looked at every 15 min", "it is not there", False)

@@ -83,7 +83,26 @@ def test_bar_fits_the_terminal_and_is_full_only_at_the_end() -> None:
 
 def test_items_that_wait_and_the_time_that_is_left_are_told_once_known() -> None:
     early = Growth(20, 40, 12, 3, Unread(160, 40, looking=True))
-    assert words(early) == "growing: 20 of 40 chunks, 160 items to read, 12 jobs left"
+    assert words(early) == "growing: 20 of 40 chunks, 200 items found so far"
+    later = Growth(20, 40, 12, 3, Unread(160, 40))
+    assert words(later) == "growing: 20 of 40 chunks, 160 items to read, 12 jobs left"
     late = Growth(20, 40, 1, 3, Unread(1, 40), seconds_left=150)
-    assert words(late) == "growing: 20 of 40 chunks, 1 item to read, 1 job, about 2 minutes left"
+    assert words(late) == "growing: 20 of 40 chunks, 1 item to read, about 2 minutes left"
+    last = Growth(38, 40, 2, 3, Unread(0, 41), seconds_left=150)
+    assert words(last) == "growing: 38 of 40 chunks, 2 jobs, about 2 minutes left"
     assert early.share == pytest.approx(0.1), "items that wait are not grown"
+
+
+def test_a_first_look_counts_what_it_finds_rather_than_nothing() -> None:
+    assert words(Growth(0, 0, 1, 0, Unread(12_000, 0, looking=True))) == "looking: 12,000 items found so far"
+    assert words(Growth(0, 0, 1, 0, Unread(0, 0, looking=True))) == "looking: 1 job left"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_the_time_left_is_seen_on_a_terminal_of_80_columns(columns: int) -> None:
+    large = Growth(81_234, 341_234, 200, 9_000, Unread(118_000, 60_000), seconds_left=42 * 60)
+    line = bar_line(large, columns)
+    assert len(line) < columns
+    if columns >= 80:
+        assert line.endswith("about 42 minutes left")
+    assert ("━" in line) == (columns >= 120)
