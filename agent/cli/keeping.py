@@ -159,3 +159,7 @@ def _ask(question: str, yes: bool) -> None:
     if not _is_terminal():
         raise UsageFault("this needs a yes", question, "say --yes where there is nobody to ask")
     click.confirm(question, abort=True, err=True)
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()
