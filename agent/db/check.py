@@ -263,6 +263,7 @@ def future_times(connection: Connection, now_ms: int) -> Iterator[str]:
         ("versions of items", "SELECT count(*) FROM mem_tree_items WHERE version_ms > ?"),
         ("looks at sources", "SELECT count(*) FROM mem_tree_sources WHERE last_sync_ms > ?"),
         ("jobs", "SELECT count(*) FROM mem_tree_jobs WHERE created_at_ms > ?"),
+        ("nodes in buffers", "SELECT count(*) FROM mem_tree_buffers WHERE added_at_ms > ?"),
     ):
         if count := connection.value(sql, (now_ms,)):
             yield f"{count} {what} are of the future"

@@ -50,7 +50,10 @@ def items_agree(connection: Connection) -> Iterator[str]:
             OR (held_hash IS NOT NULL AND version_ms IS NULL)
             OR (grown_hash IS NOT NULL AND source_kind <> 'document')
             OR masked < 0
-            OR (held_hash IS NULL AND EXISTS (SELECT 1 FROM mem_tree_chunks AS c WHERE c.item_seq = i.item_seq))
+            OR (held_hash IS NULL
+                AND seen_hash IS NOT NULL
+                AND state NOT IN ('found', 'queued')
+                AND EXISTS (SELECT 1 FROM mem_tree_chunks AS c WHERE c.item_seq = i.item_seq))
          LIMIT 1000
         """
     ):

@@ -63,8 +63,20 @@ def mark_open(connection: Connection) -> None:
     """Note the documents that are on their way: their rows are between two versions and are not held to either.
 
     These are the ones whose held version does not stand in the source's tree, with a chunk that is not decided on or
-    not placed, with a summary to be made again, or with a ``seal_document`` that waits or is parked.
+    not placed, with a summary to be made again, or with a ``seal_document`` that waits or is parked. Of one that is so
+    long that it leaves in parts even the links are not whole.
     """
+    connection.run("CREATE TEMP TABLE IF NOT EXISTS doctor_leaving (tree_seq INTEGER PRIMARY KEY)")
+    connection.run("DELETE FROM temp.doctor_leaving")
+    connection.run(
+        """
+        INSERT INTO temp.doctor_leaving (tree_seq)
+        SELECT t.tree_seq
+          FROM mem_tree_items AS i
+          JOIN mem_tree_trees AS t ON t.source_id = i.source_id AND t.item_key = i.item_key
+         WHERE i.held_hash IS NULL AND t.kind = 'document'
+        """
+    )
     connection.run("CREATE TEMP TABLE IF NOT EXISTS doctor_open (item_seq INTEGER PRIMARY KEY)")
     connection.run("DELETE FROM temp.doctor_open")
     connection.run(
@@ -74,6 +86,7 @@ def mark_open(connection: Connection) -> None:
           FROM mem_tree_items AS i
          WHERE i.source_kind = 'document'
            AND (i.held_hash IS NOT i.grown_hash
+                OR i.held_hash IS NULL
                 OR EXISTS (SELECT 1
                              FROM mem_tree_chunks AS c
                             WHERE c.item_seq = i.item_seq AND c.lifecycle NOT IN ('sealed', 'dropped'))
@@ -113,6 +126,7 @@ _LINKS: tuple[tuple[str, str], ...] = (
           FROM mem_tree_edges AS e
           JOIN mem_tree_trees AS t ON t.tree_seq = e.tree_seq
          WHERE e.parent_id <> '{ROOT}'
+           AND e.tree_seq NOT IN (SELECT tree_seq FROM temp.doctor_leaving)
            AND NOT ({_STANDS.format(node="e.parent_id", tree="e.tree_seq", level="e.level + 1")})
         """,
     ),
@@ -124,6 +138,7 @@ _LINKS: tuple[tuple[str, str], ...] = (
           JOIN mem_tree_trees AS t ON t.tree_seq = e.tree_seq
          WHERE e.parent_id <> '{ROOT}'
            AND e.parent_id <> e.node_id
+           AND e.tree_seq NOT IN (SELECT tree_seq FROM temp.doctor_leaving)
            AND NOT EXISTS (SELECT 1
                              FROM mem_tree_summaries AS s
                             WHERE s.summary_id = e.parent_id AND s.level = e.level + 1 AND s.tree_seq = e.tree_seq)
@@ -214,6 +229,17 @@ _LINKS: tuple[tuple[str, str], ...] = (
           FROM mem_tree_buffers AS b
           JOIN mem_tree_trees AS t ON t.tree_seq = b.tree_seq
          WHERE t.kind = 'document'
+        """,
+    ),
+    (
+        "{0}: its document is not there",
+        """
+        SELECT t.tree_id
+          FROM mem_tree_trees AS t
+         WHERE t.kind = 'document'
+           AND NOT EXISTS (SELECT 1
+                             FROM mem_tree_items AS i
+                            WHERE i.source_id = t.source_id AND i.item_key = t.item_key)
         """,
     ),
     (

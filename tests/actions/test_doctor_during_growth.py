@@ -12,6 +12,7 @@ from agent.actions.doctor import Check, doctor
 from agent.actions.home import Home, open_home
 from agent.db import Connection
 from agent.db.state import PAUSE_KEY, set_state
+from agent.ingest import removal
 from agent.paths import Paths
 from agent.queue.types import NewJob
 from tests.actions.deep_home import faults, grow, grow_stepwise, home_in, push
@@ -68,6 +69,18 @@ def test_a_queue_that_was_lost_is_no_fault_of_the_memory(tmp_path: Path) -> None
             home.connection.run("DELETE FROM mem_tree_jobs")
         found = doctor(paths, deep=True)
         assert found.ok, [one for one in found.checks if not one.ok]
+
+
+def test_long_items_that_leave_in_parts_are_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(removal, "NODES_A_TIME", 5)
+    with home_in(tmp_path, notes=6, mails=10) as paths:
+        grow(paths)
+        (tmp_path / "sources" / "notes" / "long.md").unlink()
+        (tmp_path / "sources" / "chat" / "#garden.log").write_text("")
+        with open_home(paths) as home:
+            look_again(home, "notes", "chat")
+            for step in grow_stepwise(home, every=1):
+                check(paths, home, f"leaving, after {step} claims")
 
 
 @pytest.fixture

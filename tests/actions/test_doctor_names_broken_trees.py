@@ -51,6 +51,7 @@ BROKEN: tuple[tuple[str, str, Sequence[str]], ...] = (
             " FROM mem_tree_summaries LIMIT 1"
         ],
     ),
+    ("tree links", "a tree's document is gone", ["DELETE FROM mem_tree_items WHERE item_key = 'long.md'"]),
     ("tree links", "a tree is of an unknown kind", [f"UPDATE mem_tree_trees SET kind = 'odd' WHERE tree_seq = {LONG}"]),
     ("tree nodes", "a summary is gone under its place", [f"DELETE FROM mem_tree_summaries WHERE seq = {SUMMARY}"]),
     ("tree nodes", "a chunk is gone under its place", [f"DELETE FROM mem_tree_chunks WHERE seq = {MAIL}"]),
