@@ -20,6 +20,7 @@ from agent.recall.coverage import coverage, has_chunks
 from agent.recall.filters import Filters
 from agent.recall.fulltext import best_pairs, best_texts, first_of
 from agent.recall.fusion import Candidate, fuse
+from agent.recall.latest import outdated_summaries
 from agent.recall.provenance import Parent, parents_of, read_locator, resolve_path, summary_origin
 from agent.recall.query import Query, parse_query, with_near_words, without_common_terms
 from agent.states import Lifecycle, NodeKind, Searched
@@ -243,9 +244,11 @@ def _candidates(connection: Connection, nodes: list[int]) -> list[Candidate]:
         Candidate(node, node_id, source_kind, time_ms, item, lifecycle == Lifecycle.DROPPED, bool(first))
         for node, node_id, source_kind, time_ms, item, lifecycle, first in connection.all(_LEAVES, (wanted,))
     ]
+    outdated = outdated_summaries(connection)
     found += [
         Candidate(node, node_id, NodeKind.SUMMARY.value, time_ms)
         for node, node_id, time_ms in connection.all(_SUMMARIES, (wanted,))
+        if node_id not in outdated
     ]
     return found
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.clock import iso
 from agent.errors import UsageFault
+from agent.recall.latest import outdated_summaries
 from agent.recall.provenance import Origin, Parent, chunk_origin, parents_of, summary_origin
 from agent.states import NodeKind
 
@@ -225,5 +226,5 @@ def _node(connection: Connection, node_id: str, kind: NodeKind) -> Node | None:
         signature=signature,
         provisional=bool(provisional),
         degraded=bool(degraded),
-        stale=bool(stale),
+        stale=bool(stale) or node_id in outdated_summaries(connection),
     )
