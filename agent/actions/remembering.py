@@ -6,10 +6,11 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.errors import UsageFault
+from agent.errors import AgentFault, UsageFault
 
 if TYPE_CHECKING:
     from agent.actions.home import Home
+    from agent.ingest.push import DocumentContent
 
 REMEMBERED = "remembered"
 """The source that notes are kept in; it is named in the intent with the first one."""
@@ -19,26 +20,26 @@ TITLE_LENGTH = 60
 
 @dataclass(frozen=True)
 class Remembered:
-    """A note that is on the disk. ``reason`` says why it will not be read where it was forgotten before."""
+    """A note that is on the disk."""
 
     source_id: str
     item_key: str
-    was_forgotten: bool = False
 
 
 def remember(home: Home, text: str, *, title: str | None = None) -> Remembered:
     """Keep a note: written and fsynced before this returns, whether or not the agent runs. The same note is one item.
 
-    Raises ``UsageFault`` for an empty text, ``OSError`` where the disk does not take it: then nothing was kept.
+    Raises ``UsageFault`` for an empty text, ``AgentFault`` for words that were forgotten (they would be left out again,
+    but lie in the inbox), ``OSError`` where the disk does not take it: then nothing was kept.
     """
     from agent.config_edit import add_source
     from agent.ingest.push import DocumentContent, push_item
-    from agent.ledger import read_ledger
 
     if not text.strip():
         raise UsageFault("there is nothing to remember", "", 'say some words: `sapwood remember "The spare key …"`')
     heading = title.strip() if title is not None and title.strip() else None
     content = DocumentContent(text, heading or _first_words(text), time_ms=home.clock.now_ms(), key=_key(heading, text))
+    _refuse_forgotten(home, content)
     pushed = push_item(home.paths, REMEMBERED, content, name=REMEMBERED)
     if home.intent.source(pushed.source.id) is None:
         # Another command may have named it meanwhile.
@@ -46,9 +47,22 @@ def remember(home: Home, text: str, *, title: str | None = None) -> Remembered:
             add_source(home.paths, pushed.source)
     for job in pushed.jobs:
         home.enqueue(job)
-    key = pushed.item_keys[0]
-    forgotten = read_ledger(home.paths).forgets_item(REMEMBERED, key)
-    return Remembered(REMEMBERED, key, forgotten)
+    return Remembered(REMEMBERED, pushed.item_keys[0])
+
+
+def _refuse_forgotten(home: Home, content: DocumentContent) -> None:
+    from agent.ingest.forgotten import text_left
+    from agent.ledger import read_ledger
+    from agent.states import SourceKind
+
+    ledger, key = read_ledger(home.paths), str(content.key)
+    left = text_left(ledger, REMEMBERED, key, content.text, SourceKind.DOCUMENT)
+    if ledger.forgets_item(REMEMBERED, key) or left is None:
+        raise AgentFault(
+            "you had these very words forgotten",
+            "what was forgotten is not read again, so nothing was kept",
+            "say it in other words",
+        )
 
 
 def _key(title: str | None, text: str) -> str:

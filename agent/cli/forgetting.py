@@ -146,8 +146,6 @@ def remember(context: click.Context, text: str, title: str | None) -> None:
         output.document(found)
         return
     output.line(f"remembered as {found.item_key}")
-    if found.was_forgotten:
-        output.note("you had this very note forgotten: it stays so. Say it in other words to have it read")
     if notice:
         output.note(notice)
 

@@ -61,6 +61,17 @@ def test_an_empty_note_is_refused(sapwood: Sapwood) -> None:
     assert "nothing to remember" in ran.err
 
 
+def test_words_that_were_forgotten_are_not_kept_again(sapwood: Sapwood, paths: Paths) -> None:
+    sapwood("remember", "The spare key is with Ines at number 14")
+    grow(paths)
+    assert sapwood("forget", "--mentions", "Ines", "--yes").code == 0
+    ran = sapwood("remember", "The spare key is with Ines at number 14")
+    assert ran.code == 1
+    assert "other words" in ran.err
+    assert list((paths.inbox / "remembered").iterdir()) == []
+    assert sapwood("remember", "Ines has the key").code == 0
+
+
 def test_nothing_named_is_wrong_usage(sapwood: Sapwood) -> None:
     ran = sapwood("forget", "--yes")
     assert ran.code == 2
