@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from agent.ingest.mask import mask_secrets
 from agent.ingest.order import item_sort_key
 from agent.ingest.readers.protocol import hash_of_parts
 from agent.states import ItemState, SourceKind
@@ -56,7 +57,7 @@ def _insert(connection: Connection, source_id: str, item: SeenItem, place: str, 
             item.item_key,
             str(item.source_kind),
             place,
-            item.title,
+            None if item.title is None else mask_secrets(item.title),
             item.time_ms,
             item_sort_key(item.source_kind, item.item_key, item.time_ms),
             seen,

@@ -8,6 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from agent.ingest.mask import mask, mask_secrets
+from agent.ingest.sync import plan_sync
+from agent.queue.enqueue import enqueue
+from agent.queue.registry import JobSpec, Registry
+from agent.queue.run import drain_until_idle
+from agent.queue.types import NewJob, SyncSourcePayload
+from agent.tree.flush import close_all_tails
+from agent.worker.kinds import KIND_NAMES
 from tests.ingest.conftest import Memory
 from tests.ingest.labelled.harmless import HARMLESS
 from tests.ingest.labelled.secrets import POSITIVES
@@ -161,3 +168,35 @@ def test_titles_subjects_authors_and_names_are_masked_and_counted(
     assert counts["The key [masked: AWS key]"] == 2
     assert counts["token [masked: OpenAI key] for the gate"] == 1
     assert 0 in counts.values()
+
+
+def test_a_planted_secret_is_in_no_byte_of_a_grown_memory(memory: Memory, mail_bytes: Callable[..., bytes]) -> None:
+    planted = [secret for kind, secret, _ in POSITIVES if kind in ("provider", "card", "iban")]
+    story = "The shed of the club stands by the river, and Ada Lovelace mends its roof every spring with Marta.\n\n"
+    texts = [text for kind, _, text in POSITIVES if kind in ("provider", "card", "iban")]
+    memory.write("notes/a.md", f"# {STRIPE}\n\n" + "".join(f"{story}{text}\n\n" for text in texts))
+    memory.write("mail/a.eml", mail_bytes(1, f"{story}Use token={GITHUB} for it.", Subject=f"The key {AKIA}"))
+    memory.write("chat/2024-01-01.txt", f"[10:00] <ada> {story.strip()}\n[10:01] <bob> {OPENAI} thanks\n")
+    for source_id, kind in (("notes", "folder"), ("mail", "eml"), ("chat", "irc")):
+        memory.add(source_id, kind, memory.folder / source_id)
+        enqueue(memory.connection, NewJob.sync_source(source_id), memory.context.clock.now_ms())
+    looking = Registry.of(
+        [
+            JobSpec("sync_source", lambda context, job: plan_sync(context, job.payload(SyncSourcePayload))),
+        ]
+    )
+    drain_until_idle(memory.context, looking)
+    before_reading = _bytes_below(memory)
+    drain_until_idle(memory.context, Registry.load(KIND_NAMES), flush=close_all_tails)
+    assert memory.connection.value("SELECT count(*) FROM mem_tree_summaries")
+    after = _bytes_below(memory)
+    for secret in (*planted, STRIPE, GITHUB, AKIA, OPENAI):
+        for data in (before_reading, after):
+            assert secret.encode() not in data
+            assert secret.lower().encode() not in data.lower()
+
+
+def _bytes_below(memory: Memory) -> bytes:
+    memory.connection.all("PRAGMA wal_checkpoint(PASSIVE)")
+    folder = memory.context.paths.data_dir
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())

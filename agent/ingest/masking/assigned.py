@@ -42,6 +42,7 @@ _NAMES: dict[str, bool] = {
     "key": False,
     "credential": False,
 }
+_SEARCHES = [(name, is_own, "pass" in name, name.isascii()) for name, is_own in _NAMES.items()]
 # "key" alone is a word for everything; with one of these before it, it opens something.
 _KEYS = re.compile(
     r"(?:api|access|secret|private|encryption|encrypt|signing|sign|account|master|auth|session|storage|shared|"
@@ -77,7 +78,11 @@ def find_assigned(text: str, lowered: str) -> list[Span]:
     if len(lowered) != len(text):
         lowered = "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in text)
     found: list[Span] = []
-    for name, is_own in _NAMES.items():
+    is_ascii = lowered.isascii()
+    has_pass = "pass" in lowered
+    for name, is_own, in_pass, in_ascii in _SEARCHES:
+        if (in_pass and not has_pass) or (is_ascii and not in_ascii):
+            continue
         at = lowered.find(name)
         while at >= 0:
             end = at + len(name)
