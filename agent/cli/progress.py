@@ -27,6 +27,8 @@ TERMINAL_EVERY_S = 0.25
 PIPE_EVERY_S = 5.0
 # Nothing was committed for a while: look less often, so that an idle agent stays idle.
 IDLE_EVERY_S = 2.0
+# There a damaged file cannot be moved aside while anybody has it open, this very process included.
+LETS_GO = sys.platform == "win32"
 # However large the memory is, looking takes a twentieth of one core at most.
 SHARE_OF_TIME = 20
 BAR_WIDTHS = (24, 12, 6)
@@ -100,6 +102,8 @@ class Progress:
             found = growth(connection, SYSTEM_CLOCK.now_ms())
             wait = max(every, SHARE_OF_TIME * (time.monotonic() - begun))
             self._say(found)
+            if LETS_GO:
+                return
 
     def _say(self, found: Growth) -> None:
         if self._terminal:

@@ -8,8 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from agent.actions.status import Growth, Unread
+from agent.cli import progress
 from agent.cli.progress import Progress, bar_line, words
-from agent.db import Connection
+from agent.db import Connection, Database
+from agent.db.aside import move_aside
 from agent.paths import Paths
 
 CHUNK = """
@@ -68,9 +70,24 @@ def test_memory_that_is_not_there_or_is_damaged_is_not_its_business(paths: Paths
     with Progress(paths, stream):
         pass
     paths.database.write_bytes(b"no database" * 100)
-    with Progress(paths, stream) as progress:
-        progress._thread.join(10)
+    with Progress(paths, stream) as line:
+        line._thread.join(0.2)
     assert stream.getvalue() == ""
+
+
+def test_line_follows_a_memory_that_was_begun_anew(
+    paths: Paths, database: Database, wait_until: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "IDLE_EVERY_S", 0.01)
+    monkeypatch.setattr(progress, "PIPE_EVERY_S", 0.01)
+    database.connection.run("DELETE FROM mem_tree_state")
+    stream = io.StringIO()
+    with Progress(paths, stream):
+        wait_until(lambda: "grown: 0 chunks" in stream.getvalue())
+        database.close()
+        move_aside(paths.database, 1_750_000_000_000)
+        put(database.connection)
+        wait_until(lambda: "2 of 4 chunks" in stream.getvalue())
 
 
 def test_bar_fits_the_terminal_and_is_full_only_at_the_end() -> None:
