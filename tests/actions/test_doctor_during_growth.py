@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.actions.choosing import Wanted
 from agent.actions.doctor import Check, doctor
+from agent.actions.forgetting import forget, preview
 from agent.actions.home import Home, open_home
 from agent.db import Connection
 from agent.db.state import PAUSE_KEY, set_state
@@ -81,6 +83,25 @@ def test_long_items_that_leave_in_parts_are_no_fault(tmp_path: Path, monkeypatch
             look_again(home, "notes", "chat")
             for step in grow_stepwise(home, every=1):
                 check(paths, home, f"leaving, after {step} claims")
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param(Wanted(source_id="notes", item_key="long.md"), id="a document"),
+        pytest.param(Wanted(source_id="mail"), id="a source"),
+        pytest.param(Wanted(words="seedlings"), id="what says a word"),
+    ],
+)
+def test_no_moment_of_forgetting_is_a_fault(tmp_path: Path, wanted: Wanted) -> None:
+    with home_in(tmp_path, notes=6, mails=20) as paths:
+        grow(paths)
+        with open_home(paths) as home:
+            assert forget(home, wanted, preview(home, wanted)[1]).chunks_removed
+            check(paths, home, "forgotten")
+            look_again(home)
+            for step in grow_stepwise(home, every=3):
+                check(paths, home, f"after forgetting, {step} claims")
 
 
 @pytest.fixture
