@@ -122,7 +122,7 @@ def find_items(connection: Connection, ledger: Ledger, erasure: Erasure) -> None
     for source_id, path in connection.all(
         "SELECT source_id, path FROM mem_tree_files WHERE substr(path, 1, 1) <> ?", (VEIL,)
     ):
-        if ledger.item_hash(source_id, path) in ledger.items:
+        if ledger.forgets_item(source_id, path):
             erasure.files.add((source_id, path))
 
 
