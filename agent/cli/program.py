@@ -71,7 +71,8 @@ def main(arguments: Sequence[str]) -> int:
     context: click.Context | None = None
     try:
         try:
-            context = program.make_context("sapwood", list(arguments))
+            # The name alone asks what there is.
+            context = program.make_context("sapwood", list(arguments) or ["--help"])
             with context:
                 code = program.invoke(context)
             sys.stdout.flush()

@@ -63,6 +63,10 @@ def test_help_lists_every_command_under_a_topic(sapwood: Sapwood) -> None:
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
+def test_the_name_alone_shows_the_help(sapwood: Sapwood) -> None:
+    assert sapwood() == sapwood("--help")
+
+
 def test_help_fits_a_screen(sapwood: Sapwood) -> None:
     lines = sapwood("--help").out.splitlines()
     # Each command takes one line, each topic two, and the rest is short.
