@@ -168,7 +168,10 @@ class Loaded:
 
 
 def parse_intent(text: str, environ: Mapping[str, str] | None = None) -> Intent:
-    """Return the intent in a TOML text with the environment's overrides. Raises ``ConfigBroken``."""
+    """Return the intent in a TOML text with the environment's overrides.
+
+    Raises ``ConfigBroken``, as ``EnvironmentBroken`` where an override is at fault.
+    """
     try:
         data: dict[str, Any] = tomllib.loads(text)
         _override(data, os.environ if environ is None else environ)
@@ -179,6 +182,14 @@ def parse_intent(text: str, environ: Mapping[str, str] | None = None) -> Intent:
         ) from error
 
 
+class EnvironmentBroken(ConfigBroken):
+    """The environment's word on a setting cannot be read; no file is at fault."""
+
+
+def _environment_broken(detail: str, variable: str) -> EnvironmentBroken:
+    return EnvironmentBroken("a setting in the environment cannot be read", detail, f"mend or unset {variable}")
+
+
 def _override(data: dict[str, Any], environ: Mapping[str, str]) -> None:
     sections = {item.name: hint for item, hint in _sections()}
     for name, raw in environ.items():
@@ -187,12 +198,12 @@ def _override(data: dict[str, Any], environ: Mapping[str, str]) -> None:
         section, _, key = name.removeprefix("SAPWOOD_").lower().partition("__")
         kind = sections.get(section)
         if kind is None or key not in {item.name for item in fields(kind)}:
-            raise ValueError(f"the environment's {name} names no value of the intent")
+            raise _environment_broken(f"{name} names no setting", name)
         hint = get_type_hints(kind)[key]
         try:
             data.setdefault(section, {})[key] = msgspec.convert(raw, hint, strict=False)
         except msgspec.ValidationError as error:
-            raise ValueError(f"the environment's {name}: {error}") from error
+            raise _environment_broken(f"{name}: {error}", name) from error
 
 
 def _sections() -> list[tuple[Any, Any]]:
@@ -214,6 +225,8 @@ def load_intent(paths: Paths, environ: Mapping[str, str] | None = None) -> Loade
         return _last_good(paths, stamp, f"{paths.config_file}: {error}", environ)
     try:
         return Loaded(parse_intent(text, environ), stamp)
+    except EnvironmentBroken:
+        raise  # an older copy of the file would not help
     except ConfigBroken as error:
         return _last_good(paths, stamp, error.detail, environ)
 

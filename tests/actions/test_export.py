@@ -291,7 +291,11 @@ def test_notes_are_for_their_owner_alone_and_are_never_read_as_a_source(garden: 
     write(garden, out)
     assert {path.stat().st_mode & 0o777 for path in out.rglob("*") if path.is_file()} == {0o600}
     assert {path.stat().st_mode & 0o777 for path in [out, *out.rglob("*")] if path.is_dir()} == {0o700}
-    assert (out / ".sapwoodignore").read_text() == "*\n"
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "vault" / "mine.md").write_text("The one note that its owner wrote into the vault by hand.")
+    write(garden, tmp_path / "vault" / "Garden")
+    with open_home(garden) as home:
+        assert add(home, [str(tmp_path / "vault")]).items == 1
 
 
 def test_a_source_with_thousands_of_items_has_lists_of_a_thousand(

@@ -155,6 +155,20 @@ def test_a_change_by_another_program_meanwhile_is_not_written_over(
     assert written.config_file.read_text() == "# theirs"
 
 
+@pytest.mark.parametrize(("variable", "value"), [("POOL__MAX_WORKERS", "many"), ("POOL__MAX_WOKERS", "2")])
+def test_a_broken_word_of_the_environment_is_told_as_what_it_is(
+    variable: str, value: str, sapwood: Sapwood, written: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"SAPWOOD_{variable}", value)
+    for command in (("config",), ("status",), ("config", "set", "pool.max_workers", "2")):
+        ran = sapwood(*command)
+        assert ran.code == 1
+        assert f"mend or unset SAPWOOD_{variable}" in ran.err
+        assert "config.toml" not in ran.err
+    assert sapwood("config", "path").code == 0
+    assert written.config_file.read_text() == SOUND
+
+
 def test_an_editor_that_is_not_there_is_told(sapwood: Sapwood, written: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISUAL", "/nowhere/vi -x")
     ran = sapwood("config", "edit")
