@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agent.config import SourceIntent
     from agent.db import Connection
 
-COST = 20
+COST = 8
 """One document that moves holds the write lock for as long as so many that are only found."""
 _ON_THE_WAY = "\0moving:"  # no key and no chunk's id begins with it
 
