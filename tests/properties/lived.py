@@ -34,7 +34,8 @@ from tests.naive.builder import grow_memory
 WORDS = (
     "apple barrel copper dormer ember fallow garden harbour inlet juniper kettle lantern meadow needle orchard pebble "
     "quarry ribbon saddle timber umber velvet willow yarrow zephyr anchor bramble candle ditch engine ferry gravel"
-).split()
+)
+VOCABULARY = WORDS.split()
 PEOPLE = ("Marta Ellwood", "Tobias Renner", "Ines Calder", "Samuel Okoro", "Lin Yue")
 
 
@@ -69,7 +70,7 @@ class Lived:
         path = self.folder / "notes" / chance.choice(["", "work", "home/old"]) / f"note-{self.number:03d}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         body = "\n\n".join(paragraph(chance) for _ in range(chance.choice([1, 2, 6, 30])))
-        path.write_text(f"# {chance.choice(WORDS).title()} {self.number}\n\n{body}\n")
+        path.write_text(f"# {chance.choice(VOCABULARY).title()} {self.number}\n\n{body}\n")
 
     def edit_note(self, chance: random.Random) -> None:
         for path in _some(chance, self.notes()):
@@ -255,7 +256,7 @@ def paragraph(chance: random.Random) -> str:
 
 
 def sentence(chance: random.Random) -> str:
-    words = [chance.choice(WORDS) for _ in range(chance.randint(4, 14))]
+    words = [chance.choice(VOCABULARY) for _ in range(chance.randint(4, 14))]
     if chance.random() < 0.3:
         words.insert(1, chance.choice(PEOPLE))
     return " ".join(words).capitalize() + "."
@@ -266,7 +267,7 @@ def message(chance: random.Random, number: int) -> str:
     address = sender.split()[0].lower() + "@example.org"
     return (
         f"From {address} Mon Mar  3 10:00:00 2025\n"
-        f"From: {sender} <{address}>\nTo: club@example.org\nSubject: About {chance.choice(WORDS)} {number}\n"
+        f"From: {sender} <{address}>\nTo: club@example.org\nSubject: About {chance.choice(VOCABULARY)} {number}\n"
         f"Date: Mon, 03 Mar 2025 {8 + number // 60 % 12:02d}:{number % 60:02d}:00 +0000\n"
         f"Message-ID: <m{number}@example.org>\n\n"
         + "\n\n".join(paragraph(chance) for _ in range(chance.choice([1, 3])))
