@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".html", ".htm", ".xhtml", ".xht")
 _TOO_LITTLE = 200  # characters; a main element with less is not where the text is
+_A_LINE = 20
 _MAX_TITLE = 160
 
 _CHARSET = re.compile(
@@ -45,6 +47,9 @@ _AROUND_WORDS = frozenset(
     [
         "sidebar",
         "sphinxsidebar",
+        "footer",
+        "site-footer",
+        "site-header",
         "navbar",
         "nav",
         "navigation",
@@ -123,22 +128,28 @@ def read_page(html: str) -> Page:
         return Page("\n".join(lines), tuple((1, 1) for _ in lines), None, None, None)
     root = _main_of(tree)
     writer = _write(root or body)
-    if root is not None and sum(map(len, writer.out)) < _TOO_LITTLE:
+    if root is not None and not _says_something(writer.out):
         whole = _write(body)
         if sum(map(len, whole.out)) > 3 * sum(map(len, writer.out)):
             root, writer = None, whole
     return Page(
         "\n".join(writer.out),
         tuple(writer.spans),
-        _title_of(tree, root or body),
+        _title_of(tree, root or body, writer.out),
         _meta(tree, ('meta[name="author"]', 'meta[name="dc.creator"]', 'meta[name="DC.creator"]')),
         _time_of(tree),
     )
 
 
+def _says_something(lines: Sequence[str]) -> bool:
+    """Whether a main element is where the text is: a line under a heading may be all of it."""
+    size = sum(map(len, lines))
+    return size >= _TOO_LITTLE or (size >= _A_LINE and any(line.startswith("#") for line in lines))
+
+
 def _main_of(tree: LexborHTMLParser) -> LexborNode | None:
     for pattern in ("main, [role=main]", "article"):
-        found = [node for node in tree.css(pattern) if not _is_inside(node, pattern)]
+        found = [node for node in tree.css(pattern) if not _is_inside(node)]
         shown = [node for node in found if not _is_hidden(node.attributes)]
         if len(shown) == 1:
             return shown[0]
@@ -147,10 +158,11 @@ def _main_of(tree: LexborHTMLParser) -> LexborNode | None:
     return None
 
 
-def _is_inside(node: LexborNode, pattern: str) -> bool:
+def _is_inside(node: LexborNode) -> bool:
+    """Whether something that may be the main content is around a node."""
     above = node.parent
     while above is not None and above.is_element_node:
-        if above.css_matches(pattern):
+        if above.tag in ("main", "article") or above.attributes.get("role") == "main":
             return True
         above = above.parent
     return False
@@ -178,7 +190,7 @@ def _drops(root: LexborNode) -> Drops:
         if tag == "aside" and in_content and _SAID_APART.search(names):
             return False
         if tag == "header":
-            return not in_content and not names.strip().startswith("title-block") and not _is_inside(node, "article")
+            return not in_content and not names.strip().startswith("title-block") and not _is_inside(node)
         if tag in _AROUND or _is_hidden(attributes) or (attributes.get("role") or "") in _AROUND_ROLES:
             return not (tag == "footer" and _SAID_APART.search(names))
         return any(word.lower() in _AROUND_WORDS or _COOKIES.fullmatch(word) for word in names.split())
@@ -200,22 +212,16 @@ def _is_small(form: LexborNode, root: LexborNode) -> bool:
     return 2 * len(form.text(separator=" ")) < len(root.text(separator=" "))
 
 
-def _title_of(tree: LexborHTMLParser, root: LexborNode) -> str | None:
-    """Return the title: the main heading, or what the window shows."""
+def _title_of(tree: LexborHTMLParser, root: LexborNode, lines: Sequence[str]) -> str | None:
+    """Return the title: the main heading of the content, or what the window shows."""
+    heading = root.css_first("h1")
+    said = _heading_text(heading) if heading is not None else ""
+    # Beyond the content, the largest heading is the name of the site.
+    if said and any(line.endswith(f"# {said}") for line in lines):
+        return said[:_MAX_TITLE]
     declared = tree.css_first("title")
     title = _words(declared.text()) if declared is not None else ""
-    for heading in (root.css_first("h1"), tree.css_first("h1")):
-        if heading is None:
-            continue
-        said = _heading_text(heading)
-        # Beyond the content, the largest heading may be the name of the site.
-        if said and (not title or heading.mem_id == _id(root.css_first("h1")) or said in title):
-            return said[:_MAX_TITLE]
-    return title[:_MAX_TITLE] or None
-
-
-def _id(node: LexborNode | None) -> int:
-    return -1 if node is None else int(node.mem_id)
+    return (title or said)[:_MAX_TITLE] or None
 
 
 def _heading_text(heading: LexborNode) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _MARKUP_LIKE = re.compile(r"(?:#{1,6}[ \t]|[=\-~`]{3,}|%%)")
+_MAX_PREFIX = 40  # characters; what is nested deeper stays at that depth
 _ADDRESS = ("http://", "https://", "mailto:")
 
 _PARAGRAPHS = frozenset(
@@ -202,7 +203,7 @@ class Writer:
         elif tag == "table" and not self.plain:
             opened.is_data = not self._cells and is_data_table(node)
         elif tag == "blockquote" and not self.plain and not self._cells:
-            self._prefix += "> "
+            self._indent("> ")
         elif tag == "tr" and self._in_data_table():
             self._marker = "| "
             self._cells += 1
@@ -239,12 +240,17 @@ class Writer:
         if self._cells or self._heading:
             return
         self._marker = self._prefix + marker if not self._marker else self._marker + marker
-        self._prefix += " " * len(marker)
+        self._indent(" " * len(marker))
+
+    def _indent(self, prefix: str) -> None:
+        if len(self._prefix) < _MAX_PREFIX:
+            self._prefix += prefix
 
     def _link(self, closed: _Open) -> None:
         target = (closed.target or "").removeprefix("mailto:")
         shown = _SPACE.sub(" ", "".join(self._line[closed.shown :])).strip()
-        if shown and target.rstrip("/") not in shown and shown not in target:
+        is_address = shown in target and any(sign in shown for sign in "./@")
+        if shown and target.rstrip("/") not in shown and not is_address:
             self._text(f" ({target})")
 
     # -- tables -------------------------------------------------------------------------------------------------------
@@ -314,23 +320,28 @@ class Writer:
         if self._pre and not self._cells:
             self._code(text)
             return
-        rows = text.count("\n")
+        # Where the source stands before, behind and after the words.
+        words = text.strip(" \t\r\n\f")
+        begin = text.find(words) if words else len(text)
+        before, within = text.count("\n", 0, begin), words.count("\n")
+        after = text.count("\n") - before - within
         text = _SPACE.sub(" ", text)
         if not self._line or self._line[-1].endswith(" "):
             text = text.lstrip(" ")
+        self._source += before
         if not text:
             return
         if not self._line and not self._marker and not self.plain and _MARKUP_LIKE.match(text):
             text = f"\\{text}"
         self._emit(text)
-        if rows and not text.isspace():
-            self._source += rows
-            self._ended = self._source - text.endswith(" ")
+        self._source += within
+        if words:
+            self._ended = self._source
+        self._source += after
 
     def _emit(self, text: str) -> None:
         if not self._line:
-            self._began = self._source
-        self._ended = self._source
+            self._began = self._ended = self._source
         self._line.append(text)
 
     def _break(self, strength: int) -> None:
@@ -368,9 +379,9 @@ class Writer:
 
 def is_data_table(table: LexborNode) -> bool:
     """Return whether a table holds data: rows of several short cells. What only lays a page out is none."""
-    rows = table.css("tr")
-    if not rows or table.css_first("table table, tr table, h1, h2, h3, ul, ol, pre, form") is not None:
+    if table.css_first("td table, th table, h1, h2, h3, ul, ol, pre, form") is not None:
         return False
+    rows = table.css("tr")
     if table.css_first("th") is not None:
         return True
     return len(rows) >= 2 and all(len(row.css("td")) >= 2 for row in rows[:20])
