@@ -66,7 +66,10 @@ def mark_open(connection: Connection) -> None:
     not placed, with a summary to be made again, or with a ``seal_document`` that waits or is parked. Of one that is so
     long that it leaves in parts even the links are not whole.
     """
-    connection.run("CREATE TEMP TABLE IF NOT EXISTS doctor_leaving (tree_seq INTEGER PRIMARY KEY)")
+    # Both first: where the items cannot be read, the looks that need these still look at the rest.
+    for table in ("doctor_open (item_seq", "doctor_leaving (tree_seq"):
+        connection.run(f"CREATE TEMP TABLE IF NOT EXISTS {table} INTEGER PRIMARY KEY)")
+    connection.run("DELETE FROM temp.doctor_open")
     connection.run("DELETE FROM temp.doctor_leaving")
     connection.run(
         """
@@ -77,8 +80,6 @@ def mark_open(connection: Connection) -> None:
          WHERE i.held_hash IS NULL AND t.kind = 'document'
         """
     )
-    connection.run("CREATE TEMP TABLE IF NOT EXISTS doctor_open (item_seq INTEGER PRIMARY KEY)")
-    connection.run("DELETE FROM temp.doctor_open")
     connection.run(
         """
         INSERT INTO temp.doctor_open (item_seq)

@@ -26,7 +26,7 @@ def sound_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sound")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SAPWOOD_HOME", str(folder / "home"))
-        with home_in(folder, notes=14, mails=60) as paths:
+        with home_in(folder, notes=6, mails=36) as paths:
             grow(paths)
     return folder / "home"
 

@@ -41,7 +41,7 @@ def make_sources(folder: Path, *, notes: int = 24, mails: int = 60) -> None:
     """Write the sources below a folder."""
     write_vault(folder / "notes", notes, SEED)
     (folder / "notes" / "long.md").write_text(
-        "# Long\n\n" + "\n\n".join(f"## Part {n}\n\n" + f"The {n}th bed holds beans and peas. " * 60 for n in range(30))
+        "# Long\n\n" + "\n\n".join(f"## Part {n}\n\n" + f"The {n}th bed holds beans and peas. " * 40 for n in range(18))
     )
     (folder / "notes" / "broken.md").write_bytes(b"\x00\x01binary\x00" * 40)
     (folder / "mail").mkdir()

@@ -34,9 +34,9 @@ def look_again(home: Home, *sources: str) -> None:
 
 
 def test_no_moment_of_growing_and_changing_is_a_fault(tmp_path: Path) -> None:
-    with home_in(tmp_path, notes=14, mails=40) as paths, open_home(paths) as home:
+    with home_in(tmp_path, notes=8, mails=24) as paths, open_home(paths) as home:
         look_again(home)
-        for step in grow_stepwise(home, every=9):
+        for step in grow_stepwise(home, every=11):
             check(paths, home, f"first growth, after {step} claims")
         grow(paths)
         check(paths, home, "grown")
@@ -54,7 +54,7 @@ def test_no_moment_of_growing_and_changing_is_a_fault(tmp_path: Path) -> None:
         mailbox.write_bytes(b"\nFrom ".join([mails[0], *mails[3:]]))
         push(home, "The pump is mended; the spare part lies in the shed.")
         look_again(home)
-        for step in grow_stepwise(home, every=4):
+        for step in grow_stepwise(home, every=5):
             check(paths, home, f"after changes, {step} claims")
         grow(paths)
         check(paths, home, "grown again")
