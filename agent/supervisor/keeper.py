@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 STAT_EVERY_S = 10.0
 RETRY_S = 600.0
+MOST_FOLDERS = 20_000
+"""In all sources. The library holds up the whole process while it begins to watch: a second for so many, at worst."""
 INBOX = "\x00inbox"
 """Stands for the folder of all that was pushed; the folders in it are sources."""
 
@@ -157,6 +159,9 @@ class Keeper:
         before, old = self._watched, self._watch
         there = {source_id: identity for source_id, target in wanted.items() if (identity := _identity(target))}
         refused = {source_id: Refusal.MISSING for source_id in wanted if source_id not in there}
+        refused |= self._too_large(wanted, there)
+        for source_id in refused:
+            there.pop(source_id, None)
         has_gap = False
         try:
             watch = self._try(wanted, list(there))
@@ -179,6 +184,21 @@ class Keeper:
             source_id for source_id, identity in self._watched.items() if has_gap or before.get(source_id) != identity
         }
         return (changed | begun) - {INBOX}
+
+    @staticmethod
+    def _too_large(wanted: Mapping[str, Target], there: Iterable[str]) -> dict[str, Refusal]:
+        """Return which sources have too many folders, the smaller ones before the larger ones."""
+        sizes = {
+            source_id: sum(_folders_below(root, MOST_FOLDERS + 1) for root in wanted[source_id].roots)
+            for source_id in there
+        }
+        refused: dict[str, Refusal] = {}
+        total = 0
+        for source_id in sorted(sizes, key=lambda each: sizes[each]):
+            total += sizes[source_id]
+            if total > MOST_FOLDERS:
+                refused[source_id] = Refusal.TOO_LARGE
+        return refused
 
     def _try(self, wanted: Mapping[str, Target], source_ids: list[str]) -> Watch | None:
         roots = sorted({root for source_id in source_ids for root in wanted[source_id].roots})
@@ -219,6 +239,20 @@ class Keeper:
                 _log.warning("source %s is looked at only now and then: %s", source_id.strip("\x00"), refusal.value)
         with self._lock:
             self._reasons = {**dict.fromkeys(self._watched), **reasons}
+
+
+def _folders_below(root: str, most: int) -> int:
+    """Return how many folders there are, or ``most`` for that many and more. Blocks for a walk, other threads go on."""
+    count, waiting = 1, [root]
+    while waiting and count < most:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                found = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+        count += len(found)
+        waiting += found
+    return min(count, most)
 
 
 def _identity(target: Target) -> tuple[object, ...]:

@@ -29,6 +29,7 @@ class Refusal(Enum):
         "the system allows no more watchers: raise fs.inotify.max_user_instances "
         "(sudo sysctl fs.inotify.max_user_instances=512) or the limit of open files"
     )
+    TOO_LARGE = "it has too many folders to be watched (20,000 in all sources)"
     NOT_SUPPORTED = "its file system tells nobody of changes"
 
 

@@ -133,6 +133,20 @@ def test_a_refused_source_leaves_the_others_watched_and_is_tried_again(
     assert keeper.reason("one") is None
 
 
+def test_a_source_of_too_many_folders_is_looked_at_and_the_smaller_one_watched(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.supervisor.keeper.MOST_FOLDERS", 10)
+    for number in range(12):
+        (folders["one"] / str(number)).mkdir()
+    watching = FakeWatching()
+    keeper = Keeper(watching)
+    keeper.want(_wanted(folders))
+    assert keeper.turn(0.0) == {"two"}
+    assert keeper.reason("one") == Refusal.TOO_LARGE.value
+    assert watching.open_paths == {str(folders["two"])}
+
+
 def test_a_missing_path_is_watched_when_it_comes_and_costs_nothing_before(folders: dict[str, Path]) -> None:
     watching = FakeWatching()
     keeper = Keeper(watching)
