@@ -178,7 +178,7 @@ def parse_intent(text: str, environ: Mapping[str, str] | None = None) -> Intent:
         return msgspec.convert(data, Intent, strict=True)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, ValueError) as error:
         raise ConfigBroken(
-            "config.toml cannot be read", str(error), "mend the line named, or run `sapwood doctor`"
+            "config.toml cannot be read", str(error), "mend what is named with `sapwood config edit`"
         ) from error
 
 
@@ -236,7 +236,7 @@ def _last_good(paths: Paths, stamp: tuple[int, int, int], problem: str, environ:
         text = paths.last_good_config.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigBroken(
-            "config.toml cannot be read", problem, f"mend or remove {paths.config_file}, then try again"
+            "config.toml cannot be read", problem, f"mend it with `sapwood config edit`, or remove {paths.config_file}"
         ) from error
     return Loaded(parse_intent(text, environ), stamp, problem)
 

@@ -30,7 +30,9 @@ def edit_intent(paths: Paths, change: Callable[[Any], None]) -> Intent:
             document = tomlkit.parse(text)
         except TOMLKitError as error:
             raise ConfigBroken(
-                "config.toml cannot be read", str(error), f"mend {paths.config_file} first; nothing was changed"
+                "config.toml cannot be read",
+                str(error),
+                "mend it first with `sapwood config edit`; nothing was changed",
             ) from error
         change(document)
         changed = tomlkit.dumps(document)

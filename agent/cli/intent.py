@@ -90,8 +90,10 @@ def _refuse_odd(action: str | None, key: str | None, values: tuple[str, ...], de
             raise click.UsageError("give a value, or say --default" + (", not both" if default else ""))
     elif default:
         raise click.UsageError("--default goes with `set KEY`")
-    elif values or (key is not None and action != "get"):
-        raise click.UsageError(f"too many words; to change a setting: set {key} VALUE")
+    elif key is not None and action != "get":
+        raise click.UsageError(f"`{action}` takes no more words")
+    elif values:
+        raise click.UsageError(f"`get` takes one KEY; to change it: set {key} VALUE")
 
 
 def _print_all(output: Output, found: Settings) -> None:
