@@ -270,9 +270,9 @@ def read_bytes(path: str, limit: int) -> bytes:
     try:
         for _ in range(_TRIES):
             with open_file(path) as stream:
-                before = os.fstat(stream.fileno())
+                before = _stat_of(stream.fileno())
                 data = stream.read(limit + 1)
-                after = os.fstat(stream.fileno())
+                after = _stat_of(stream.fileno())
             if len(data) > limit:
                 raise Unreadable(f"larger than {_megabytes(limit)}")
             if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
@@ -280,6 +280,10 @@ def read_bytes(path: str, limit: int) -> bytes:
     except OSError as error:
         raise Unreachable((error.strerror or str(error)).lower()) from error
     raise Unreachable("it is being written to")
+
+
+def _stat_of(descriptor: int) -> os.stat_result:
+    return os.fstat(descriptor)
 
 
 def read_span(path: str, part: Part) -> bytes:
