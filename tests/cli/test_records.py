@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -103,3 +104,21 @@ def test_an_export_into_a_strange_folder_says_what_to_do(sapwood: Sapwood, grown
     assert ran.code == 2
     assert "not empty" in ran.err
     assert "new or an empty folder" in " ".join(ran.err.split())
+
+
+def test_what_was_forgotten_leaves_the_export_too(
+    sapwood: Sapwood, grown_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAPWOOD_HOME", str(shutil.copytree(grown_home, tmp_path / "home", dirs_exist_ok=True)))
+    out = tmp_path / "out"
+
+    def holding(word: str) -> list[str]:
+        files = [path for path in out.rglob("*") if path.is_file()]
+        return [path.name for path in files if word in path.name.lower() or word in path.read_text("utf-8").lower()]
+
+    sapwood("export", str(out))
+    assert len(holding("hydrant")) > 5
+    assert sapwood("forget", "--mentions", "hydrant", "--yes").code == 0
+    assert sapwood("export", str(out), "--json").document["removed"] > 5
+    assert holding("hydrant") == []
+    assert holding("greenhouse"), "and nothing else left"
