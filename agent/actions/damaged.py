@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agent.db.faults import REBUILD_HINT, FaultClass, classify
@@ -20,12 +21,24 @@ def as_damage(paths: Paths, error: Exception) -> DatabaseCorrupt | None:
     """
     if classify(error) is not FaultClass.CORRUPT:
         return None
+    hint = REBUILD_HINT
     if ask_agent(paths, "examine"):
         hint = "the agent looks at it now and grows the memory anew if it must: see `sapwood status`"
-    else:
-        hint = REBUILD_HINT
+        # It may have looked already and wait for its owner: `status` meets the same damage and would say no more.
+        hint = _agent_says(paths) or hint
     detail = error.detail if isinstance(error, DatabaseCorrupt) else f"{paths.database}: {error}"
     return DatabaseCorrupt("the memory file is damaged or is not a database", detail, hint)
+
+
+def _agent_says(paths: Paths) -> str | None:
+    from agent.states import AgentState
+    from agent.supervisor.control import call
+
+    with suppress(SapwoodError, KeyError):
+        answer = call(paths, "status", ASK_PATIENCE_S)
+        if answer["state"] in (AgentState.ERROR, AgentState.ATTENTION) and answer["reason"]:
+            return f"the agent says: {answer['reason']}"
+    return None
 
 
 def ask_agent(paths: Paths, verb: str) -> bool:

@@ -120,6 +120,8 @@ def rebuild(context: click.Context, summaries: bool, yes: bool) -> None:
         return
     if done.moved_to:
         output.line(f"the damaged memory is kept as {done.moved_to}; a new one is begun")
+    elif not plan.exists:
+        output.line("a new memory is begun")
     elif summaries:
         output.line(f"{done.summaries} summaries are made again")
     else:

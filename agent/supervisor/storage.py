@@ -33,7 +33,10 @@ OPEN_TIMEOUT_MS = 1_000
 """A stop must not wait behind another process's migration for longer than this."""
 FOUND_SHOWN = 160
 EMPTY_FOR_S = 1.0
-CHECKING = "a damaged page was met; the memory file is being looked at, nobody works meanwhile"
+CHECKING = (
+    "a damaged page was met; the memory file is being looked at, nobody works meanwhile. "
+    "If it is damaged it is moved aside and the memory grows anew: see `sapwood status`"
+)
 
 Result = TypeVar("Result")
 _log = logging.getLogger("sapwood.supervisor")
@@ -152,13 +155,13 @@ class Storage:
             _log.error("%s met %s: %s", what, fault, error)
             self._episode = fault
         if fault is FaultClass.CORRUPT:
-            self.problem = CHECKING
             self.suspect_corruption()
         else:
             self.problem = f"{what}: {error} (tried again every {PAUSE_S[fault]:.0f} s)"
 
     def suspect_corruption(self) -> None:
         """A worker, a command or a statement met a damaged page: nothing is to use the file until it was looked at."""
+        self.problem = self.problem or CHECKING
         self.is_corrupt = True
 
     def confirm_corruption(self, is_to_stop: Callable[[], bool]) -> bool | None:

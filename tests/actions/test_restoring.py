@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +16,7 @@ from agent.actions.backing_up import back_up
 from agent.actions.home import open_home
 from agent.actions.restoring import restore
 from agent.actions.sources import add
-from agent.db import Connection, connect
+from agent.db import Connection, backup, connect
 from agent.db.aside import BEFORE_RESTORE, DAMAGED, copies
 from agent.db.backup import CarriedFile, carry
 from agent.db.integrity import findings
@@ -300,3 +303,36 @@ def test_no_settings_at_all_are_no_obstacle(home: Paths, file: Path) -> None:
     home.config_file.write_text("= broken")
     home.last_good_config.write_text("= broken")
     assert restore(home, file).ok
+
+
+def _restore_and_die(root: str, file: str) -> None:
+    """End this process by force in the middle of the last copy, into the memory itself."""
+    backup.PAGES_A_STEP = 5
+    begun = 0
+
+    def progress(done: int, total: int) -> None:
+        nonlocal begun
+        begun += done <= 5
+        if begun == 2 and done * 2 > total:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    restore(paths_under(Path(root)), Path(file), progress=progress)
+
+
+def test_killed_in_the_middle_it_changed_nothing(home: Paths, file: Path, notes: Path) -> None:
+    (notes / "new.md").write_text("# New\n\nThe gutter was mended in October by the two brothers.\n")
+    grow(home)
+    before = ids_of(home.database)
+    process = multiprocessing.get_context("spawn").Process(
+        target=_restore_and_die, args=(str(home.config_dir.parent), str(file))
+    )
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    assert ids_of(home.database) == before
+    connection = connect(home.database)
+    assert findings(connection, deep=True) == []
+    connection.close()
+    assert list(home.data_dir.glob("*restoring*")), "it died where it should"
+    restore(home, file)
+    assert not list(home.data_dir.glob("*restoring*")), "what it left behind is cleared away"

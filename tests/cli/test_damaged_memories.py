@@ -13,9 +13,9 @@ import pytest
 
 from agent.actions.home import open_home
 from agent.clock import SYSTEM_CLOCK
-from agent.db.aside import DAMAGED, copies
+from agent.db.aside import DAMAGED, copies, move_aside
 from agent.paths import Paths, paths_under
-from tests.cli.agents import Ids, grow, holds_chunks, ids_of, name_sources, overwrite, page_of, run, running_agent
+from tests.cli.agents import Ids, grow, holds_chunks, ids_of, name_sources, overwrite, page_of, run, running_agent, said
 
 Wait = Callable[..., None]
 
@@ -53,6 +53,7 @@ def bring_in_the_log(paths: Paths) -> None:
     raw.close()
 
 
+@pytest.mark.slow
 def test_damage_met_by_a_command_is_mended_by_the_running_agent(paths: Paths, before: Ids, wait_until: Wait) -> None:
     started_ms = SYSTEM_CLOCK.now_ms()
     with running_agent(paths, wait_until):
@@ -63,7 +64,8 @@ def test_damage_met_by_a_command_is_mended_by_the_running_agent(paths: Paths, be
         ran = run(paths, "tree", "--json")
         assert ran.returncode == 1
         assert "damaged" in ran.stderr
-        assert "the agent looks at it now" in " ".join(ran.stderr.split())
+        assert "the agent" in ran.stderr
+        assert "see `sapwood status`" in " ".join(ran.stderr.split())
 
         wait_until(lambda: copies(paths.database, DAMAGED), 30, "the file moved aside")
         # Other commands are usable meanwhile.
@@ -139,3 +141,20 @@ def test_second_damage_within_an_hour_ends_a_single_run(paths: Paths) -> None:
     assert "is kept as" in " ".join(ran.stdout.split())
     assert len(copies(paths.database, DAMAGED)) == 2
     assert run(paths, "run", "--once").returncode == 0
+
+
+@pytest.mark.slow
+def test_who_asks_while_it_waits_for_its_owner_is_told_what_to_do(paths: Paths, wait_until: Wait) -> None:
+    overwrite(paths.database, range(12, 60))
+    move_aside(paths.database, SYSTEM_CLOCK.now_ms())
+    paths.database.write_bytes(b"no database " * 1_000)
+    with running_agent(paths, wait_until):
+        wait_until(lambda: said(paths)["state"] == "attention", 30, "the agent's words")
+        ran = run(paths, "status")
+        assert ran.returncode == 1
+        assert "the disk may be failing" in " ".join(ran.stderr.split())
+        assert "`sapwood rebuild`" in " ".join(ran.stderr.split())
+        ran = run(paths, "rebuild", "--yes", "--json")
+        assert ran.returncode == 0, ran.stderr
+        assert json.loads(ran.stdout)["running"]
+        wait_until(lambda: run(paths, "status").returncode == 0, 30, "a new memory")
