@@ -49,7 +49,8 @@ def doctor(paths: Paths | None = None, *, deep: bool = False, say: Say | None = 
     """Check environment, intent, memory and queue; ``deep``: every invariant of the memory as well.
 
     Never raises for what it finds. Blocks for as long as reading the memory's file once takes, deep for some seconds
-    per ten thousand chunks; ``say`` is told of each step. Writes nothing to the memory.
+    per ten thousand chunks; ``say`` is told of each step. Writes nothing to the memory, but that opening it brings an
+    older schema up as any command does.
     """
     paths = find_paths() if paths is None else paths
     steps = len(_BEFORE) + _MEMORY_STEPS

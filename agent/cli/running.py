@@ -159,10 +159,13 @@ def doctor(context: click.Context, deep: bool) -> int:
             ("", "check", "found"),
             [("ok" if check.ok else "!!", check.name, check.detail) for check in found.checks],
         )
+        remedies: dict[str, list[str]] = {}
         for check in found.checks:
             if not check.ok:
-                output.line()
-                output.line(f"{check.name}: {check.remedy}", "bold")
+                remedies.setdefault(check.remedy, []).append(check.name)
+        for remedy, names in remedies.items():
+            output.line()
+            output.line(f"{', '.join(names)}: {remedy}", "bold")
         output.line()
         bad = sum(not check.ok for check in found.checks)
         output.line("all is well" if found.ok else f"{bad} of {len(found.checks)} checks found something to mend")

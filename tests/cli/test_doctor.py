@@ -43,6 +43,17 @@ def test_what_is_broken_ends_with_1_and_what_to_do(sapwood: Sapwood, tmp_path: P
     assert sapwood("doctor").code == 0
 
 
+def test_one_remedy_for_several_findings_is_said_once(sapwood: Sapwood, tmp_path: Path) -> None:
+    assert sapwood("status").code == 0
+    raw = apsw.Connection(str(find_paths().database))
+    raw.execute("INSERT INTO mem_tree_results VALUES ('t', 't', 's', 'i', 'gone', 'words', 0)").fetchall()
+    raw.execute("INSERT INTO mem_tree_text (rowid, body) VALUES (7, 'lost words')").fetchall()
+    raw.close()
+    said = " ".join(sapwood("doctor", "--deep").out.split())
+    assert "index rows, stray rows: `sapwood rebuild`" in said
+    assert said.count("`sapwood rebuild`") == 1
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

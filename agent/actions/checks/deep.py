@@ -43,7 +43,6 @@ CLOCK = "set the date and time of this machine; what it ordered wrongly is put r
 CLOCK_SLACK_MS = 60_000
 SWEPT = 10_000
 """Jobs that one sweep is asked for at most: what is lost beyond that is found at the next ticks."""
-MOST_BARE = 200
 
 
 @dataclass(frozen=True)
@@ -127,9 +126,7 @@ def _without_vector(ground: _Ground) -> Iterator[str]:
         embedder = open_profile(ground.intent, {}).embedder
     except SapwoodError:
         return
-    for asked, (name, text, title, heading_path) in enumerate(nodes.bare_nodes(ground.connection, embedder.signature)):
-        if asked >= MOST_BARE:
-            return
+    for name, text, title, heading_path in nodes.bare_nodes(ground.connection, embedder.signature):
         head = ". ".join(part for part in (title, heading_path) if part)[:MOST_HEAD]
         windows = [f"{head}. {window}" if head else window for window in embedder.windows(text)]
         found: Any = embedder.embed(windows)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-NAMED = 5
+NAMED = 3
 """Findings of one check that are named; of the rest the number is said."""
-COUNTED = 10_000
-"""Further than this nobody counts."""
+COUNTED = 1_000
+"""Further than this nobody counts: queries name no more rows either."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def summed(name: str, findings: Iterable[str], well: str, remedy: str) -> Check:
         return Check(name, True, well)
     more = count - len(named)
     if more:
-        named.append(f"and {more}{' or' if count >= COUNTED else ''} more")
+        named.append(f"and {more} {'or ' if count >= COUNTED else ''}more")
     return Check(name, False, "; ".join(named), remedy)
 
 
