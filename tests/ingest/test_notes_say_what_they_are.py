@@ -237,3 +237,10 @@ def test_front_matter_of_hostile_lines_costs_its_length() -> None:
         read_front_matter(["---", *[line] * 150, "---"])
         read_front_matter(["---", "a: b", *[line] * 150, "---"])
     assert time.process_time() - begun < 5
+
+
+def test_names_in_links_are_the_names_alone() -> None:
+    from agent.models.builtin.entities import entities
+
+    found = {entity.name for entity in entities("On Tuesday [[Ada Lovelace|Ada]] met [[Grace Hopper]] there.")}
+    assert found == {"ada lovelace", "ada", "grace hopper"}

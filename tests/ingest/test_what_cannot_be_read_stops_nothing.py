@@ -7,6 +7,7 @@ import socket
 import time
 import tracemalloc
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -18,7 +19,6 @@ from agent.ingest.readers.walk import open_file, read_bytes
 from agent.ingest.unread import list_unreadable
 from tests.ingest.conftest import Memory
 from tests.permissions import ordinary_permissions
-
 
 PIPES = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 
@@ -141,8 +141,12 @@ def test_a_file_that_vanishes_between_the_listing_and_the_reading_stops_nothing(
     path = memory.write("a.md", "Words.")
     memory.write("b.md", "Other words.")
     memory.add("notes", "folder", memory.folder)
-    real = open_file
-    monkeypatch.setattr(walk, "open_file", lambda name: (path.unlink(missing_ok=True), real(name))[1])
+
+    def vanish(name: str) -> IO[bytes]:
+        path.unlink(missing_ok=True)
+        return open_file(name)
+
+    monkeypatch.setattr(walk, "open_file", vanish)
     memory.sync()
     assert memory.items() == {"b.md": "current"}
     memory.sync()
