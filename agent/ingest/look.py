@@ -251,7 +251,8 @@ class Look:
             self.gone.add(path)
             return
         old = self.known.plain[path]
-        if (old.mtime_ns, old.inode) == (found.st_mtime_ns, found.st_ino):
+        # A fault in a list of rules was told under the list's name, which is no file of the source.
+        if old.state == "unreadable" or (old.mtime_ns, old.inode) == (found.st_mtime_ns, found.st_ino):
             self.ruled.add(path)
         else:
             # It was not there a moment ago, or it is shut out and was changed: the next look can tell.

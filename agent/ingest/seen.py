@@ -36,7 +36,7 @@ def store_item_tx(connection: Connection, source_id: str, item: SeenItem) -> Non
     connection.run(
         """
         UPDATE mem_tree_items
-           SET place = ?, seen_hash = ?, state = ?, reason = CASE WHEN ? = 'unreadable' THEN reason END
+           SET place = ?, seen_hash = ?, state = ?, urgent = 0, reason = CASE WHEN ? = 'unreadable' THEN reason END
          WHERE item_seq = ?
         """,
         (place, seen, after := _next_state(item, seen, old_seen, held, ItemState(state)), after, item_seq),

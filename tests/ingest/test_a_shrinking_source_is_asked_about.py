@@ -9,6 +9,7 @@ import pytest
 
 from agent.ingest.holdback import Question, open_questions
 from agent.ingest.sync import plan_sync
+from agent.ingest.unread import list_unreadable
 from agent.ledger import append_answer
 from agent.queue.types import StalePlan, SyncSourcePayload
 from agent.states import Answer
@@ -247,3 +248,42 @@ def test_the_only_note_gone_is_everything_and_is_asked_about(memory: Memory) -> 
     asked = question(memory)
     assert asked is not None
     assert (asked.gone, asked.held) == (1, 1)
+
+
+def test_most_files_gone_are_asked_about_however_few_mails_they_held(
+    memory: Memory, mail_bytes: Callable[..., bytes]
+) -> None:
+    for number in range(8):
+        memory.write(f"box/{number}.mbox", mailbox([mail_bytes(number)]))
+    memory.write("box/large.mbox", mailbox([mail_bytes(number) for number in range(8, 58)]))
+    memory.add("mail", "mbox", memory.folder / "box")
+    memory.sync()
+    for number in range(5):
+        (memory.folder / f"box/{number}.mbox").unlink()
+    memory.sync()
+    asked = question(memory, "mail")
+    assert asked is not None
+    assert (asked.gone, asked.held) == (5, 58)
+
+
+def test_mails_that_lie_in_other_files_by_now_are_no_loss(memory: Memory, mail_bytes: Callable[..., bytes]) -> None:
+    for number in range(9):
+        memory.write(f"new/{number}.eml", mail_bytes(number))
+    memory.add("mail", "eml", memory.folder)
+    memory.sync()
+    ids = [chunk["chunk_id"] for chunk in memory.chunks()]
+    (memory.folder / "new").rename(memory.folder / "cur")
+    assert memory.sync() == 0
+    assert question(memory, "mail") is None
+    assert [chunk["chunk_id"] for chunk in memory.chunks()] == ids
+    assert {chunk["locator"]["path"].split("/")[0] for chunk in memory.chunks()} == {"cur"}
+
+
+def test_a_broken_rule_that_was_mended_is_not_listed_any_more(memory: Memory) -> None:
+    notes(memory, 3)
+    memory.write(".sapwoodignore", "drafts/\n!\n")
+    memory.sync()
+    assert [each.path for each in list_unreadable(memory.connection, "notes")] == [".sapwoodignore"]
+    memory.write(".sapwoodignore", "drafts/\n")
+    memory.sync()
+    assert list_unreadable(memory.connection, "notes") == []

@@ -12,7 +12,11 @@ from agent.ingest import moves
 from agent.ingest.holdback import open_questions
 from agent.ingest.pipeline import plan_ingest
 from agent.ingest.sync import plan_sync
-from agent.queue.types import IngestFilePayload, StalePlan, SyncSourcePayload
+from agent.queue.enqueue import enqueue
+from agent.queue.registry import Registry
+from agent.queue.run import run_due
+from agent.queue.types import IngestFilePayload, NewJob, StalePlan, SyncSourcePayload
+from agent.worker.kinds import KIND_NAMES
 from tests.ingest.conftest import Grown, Memory, paragraphs
 
 SEPARATOR = b"From a@example.org Sat Jan  3 01:05:34 2026\n"
@@ -259,6 +263,34 @@ def test_many_renames_take_several_runs_and_lose_nothing(grown: Grown) -> None:
     grown.grow()
     cost.assert_nothing()
     assert len(grown.items()) == 24
+
+
+@pytest.mark.parametrize("lost_after", [1, 2, 4, 7])
+def test_a_queue_lost_at_any_step_of_a_rename_ends_in_the_same_trees(grown: Grown, lost_after: int) -> None:
+    garden(grown, *(f"old/{number}.md" for number in range(6)), "a.md")
+    cost = Cost(grown)
+    (grown.folder / "old").rename(grown.folder / "new")
+    enqueue(grown.connection, NewJob.sync_source("notes"), grown.context.clock.now_ms())
+    run_due(grown.connection, Registry.load(KIND_NAMES), grown.context, limit=lost_after)
+    grown.connection.run("DELETE FROM mem_tree_jobs")
+    grown.settle_down()
+    cost.assert_nothing()
+    assert len(grown.items()) == 7
+
+
+def test_a_look_that_is_written_twice_moves_once(grown: Grown) -> None:
+    garden(grown, "a.md", "b.md", "c.md")
+    (grown.folder / "a.md").rename(grown.folder / "z.md")
+    first, second = (plan_sync(grown.context, SyncSourcePayload("notes")) for _ in range(2))
+    assert first.writes is not None
+    assert second.writes is not None
+    with grown.connection.write():
+        first.writes(grown.connection)
+    with pytest.raises(StalePlan), grown.connection.write():
+        second.writes(grown.connection)
+    grown.connection.run("DELETE FROM mem_tree_jobs")
+    grown.settle_down()
+    assert list(grown.items()) == ["b.md", "c.md", "z.md"]
 
 
 def test_a_renamed_mailbox_keeps_its_mails_and_says_where_they_are(
