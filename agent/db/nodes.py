@@ -5,9 +5,10 @@ A node that goes marks the summary above it stale; the tree's seal then makes th
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from agent.db.text_index import remove_text
+from agent.db.text_index import many_removed, remove_text
 
 if TYPE_CHECKING:
     from agent.db.connection import Connection
@@ -61,17 +62,58 @@ def remove_summary(connection: Connection, summary_id: str) -> bool:
     return True
 
 
+def remove_nodes(
+    connection: Connection, chunk_ids: Collection[str], summary_ids: Collection[str] = ()
+) -> tuple[int, int]:
+    """Delete many chunks and summaries as ``remove_chunk`` and ``remove_summary`` do; return how many of each.
+
+    All words go first, in the order of the index: it writes what it holds back wherever the order goes back, and at
+    each statement that may be undone by itself.
+    """
+    chunks = _numbers(connection, chunk_ids, "SELECT seq FROM mem_tree_chunks WHERE chunk_id = ?", 1)
+    summaries = _numbers(connection, summary_ids, "SELECT seq FROM mem_tree_summaries WHERE summary_id = ?", -1)
+    nodes = {**summaries, **chunks}
+    with many_removed(connection, len(nodes)):
+        for node in sorted(nodes):
+            row = connection.one(_SUMMARY_TEXT if node < 0 else _CHUNK_TEXT, (abs(node),))
+            if row is not None:
+                remove_text(connection, node, *row)
+    connection.many(_DELETE_VECTORS, [(node,) for node in nodes])
+    connection.many("DELETE FROM mem_tree_results WHERE node_id = ?", [(node_id,) for node_id in nodes.values()])
+    for node_id in nodes.values():
+        detach_node(connection, node_id)
+    # Scores and entities go with the chunks by foreign key.
+    connection.many("DELETE FROM mem_tree_chunks WHERE seq = ?", [(node,) for node in chunks])
+    connection.many("DELETE FROM mem_tree_summaries WHERE seq = ?", [(-node,) for node in summaries])
+    return len(chunks), len(summaries)
+
+
+_CHUNK_TEXT = "SELECT title, heading_path, text FROM mem_tree_chunks WHERE seq = ?"
+_SUMMARY_TEXT = "SELECT title, NULL, text FROM mem_tree_summaries WHERE seq = ?"
+
+
+def _numbers(connection: Connection, node_ids: Collection[str], select: str, sign: int) -> dict[int, str]:
+    """Return the ids of nodes by their number in the text index; those that are not there are left out."""
+    found: dict[int, str] = {}
+    for node_id in node_ids:
+        seq = connection.value(select, (node_id,))
+        if seq is not None:
+            found[sign * seq] = node_id
+    return found
+
+
 def detach_node(connection: Connection, node_id: str, tree_seq: int | None = None) -> None:
     """Take a node out of every level of every tree (or of one) and mark the summaries above it stale.
 
     A node that stood alone in its group has no summary above it; there its neighbour before it is marked, whose group
     may end elsewhere now that another node follows. A tree whose root it was has none until its next seal.
     """
+    # The plus keeps SQLite from walking all roots, of which there is one for each document, instead of the node's rows.
     connection.run(
         """
         UPDATE mem_tree_trees SET root_id = NULL, root_kind = NULL
          WHERE tree_seq IN (
-           SELECT tree_seq FROM mem_tree_edges WHERE node_id = ?1 AND parent_id = '' AND (?2 IS NULL OR tree_seq = ?2)
+           SELECT tree_seq FROM mem_tree_edges WHERE node_id = ?1 AND +parent_id = '' AND (?2 IS NULL OR tree_seq = ?2)
          )
         """,
         (node_id, tree_seq),
@@ -80,7 +122,7 @@ def detach_node(connection: Connection, node_id: str, tree_seq: int | None = Non
         """
         SELECT tree_seq, level, sort_key
           FROM mem_tree_edges
-         WHERE node_id = ?1 AND parent_id = ?1 AND (?2 IS NULL OR tree_seq = ?2)
+         WHERE node_id = ?1 AND +parent_id = ?1 AND (?2 IS NULL OR tree_seq = ?2)
         """,
         (node_id, tree_seq),
     ):
