@@ -310,11 +310,11 @@ class _Export:
         return "\n".join([*parts, ""])
 
     def _link(self, source: SourceNotes, node_id: str, node_kind: str) -> str:
-        title, _, _, item_key, item_title, _ = self._connection.all(_NODE, (node_id,))[0]
+        title, within, _, item_key, item_title, _ = self._connection.all(_NODE, (node_id,))[0]
+        if within is None and item_key is None:
+            return "something that is being made again"
         if node_kind == NodeKind.SUMMARY:
             return link(source.summary(node_id, title), title or "summary")
-        if item_key is None:
-            return "a passage that is being replaced"
         return link(source.item(item_key, item_title), title or item_title or item_key, anchor(node_id))
 
     def _index(self, source: SourceNotes, read: ItemLists, summaries: int) -> str:
