@@ -132,9 +132,12 @@ def _retire(connection: Connection, tree: Tree, level: int, parent: str, now_ms:
 def _withdraw(connection: Connection, tree: Tree, from_level: int, node_id: str) -> bool:
     """Take a node that stood alone in its group off the levels it went up to; return whether it was such a node.
 
-    A summary that was made one level below ``from_level`` is none: it begins there.
+    A summary of this tree that was made one level below ``from_level`` is none: it begins there. A document's root is a
+    summary too, but of its own tree, whose levels say nothing here.
     """
-    born: int | None = connection.value("SELECT level FROM mem_tree_summaries WHERE summary_id = ?", (node_id,))
+    born: int | None = connection.value(
+        "SELECT level FROM mem_tree_summaries WHERE summary_id = ? AND tree_seq = ?", (node_id, tree.tree_seq)
+    )
     if born is not None and born >= from_level:
         return False
     connection.run(

@@ -163,3 +163,24 @@ def test_edits_of_a_document_move_no_boundary_of_its_folder(garden: Garden) -> N
     assert [len(level) for level in garden.shape("notes")] == sizes
     assert len([one for one in garden.summariser.requests if one.tree_kind == "source"]) == len(sizes) - 1
     assert_as_naive(garden)
+
+
+def test_a_document_that_closed_a_folder_alone_keeps_its_tree_when_others_come_behind_it(garden: Garden) -> None:
+    """Its root stood alone in its group and went up a level as itself; the next document ends that."""
+    alone = 0
+    for number in range(24):
+        garden.document("notes", f"note-{number:02d}.md", [body(number * 10 + at) for at in range(6)])
+        garden.finish()
+        assert_as_naive(garden)
+        alone += (
+            garden.connection.one(
+                """
+            SELECT 1
+              FROM mem_tree_edges AS e
+              JOIN mem_tree_trees AS t ON t.tree_seq = e.tree_seq
+             WHERE t.kind = 'source' AND e.level = 0 AND e.node_kind = 'summary' AND e.parent_id = e.node_id
+            """
+            )
+            is not None
+        )
+    assert alone > 0
