@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.actions.erasing import Erased
-from agent.db.text_index import remove_text
+from agent.db.text_index import many_removed, remove_text
 from agent.ids import tree_id
 from agent.states import TreeKind
 
@@ -23,12 +23,13 @@ SELECT c.seq, c.title, c.heading_path, c.text
  LIMIT ?3
 """
 _SUMMARIES = """
-SELECT seq, title, NULL, text
+SELECT -seq, title, NULL, text
   FROM mem_tree_summaries
- WHERE source_id = ?1 AND seq > ?2
- ORDER BY seq
+ WHERE source_id = ?1 AND -seq > ?2
+ ORDER BY -seq
  LIMIT ?3
 """
+_FIRST = -(2**62)
 
 
 def remove_source_tx(connection: Connection, source_id: str) -> tuple[Erased, int]:
@@ -37,13 +38,24 @@ def remove_source_tx(connection: Connection, source_id: str) -> tuple[Erased, in
     Jobs of its that run lose their lease with their row. No other source's tree has anything of it.
     """
     _remove_jobs(connection, source_id)
-    chunks = _remove_texts(connection, source_id, _CHUNKS, 1)
-    summaries = _remove_texts(connection, source_id, _SUMMARIES, -1)
-    for nodes in (
+    nodes = int(
+        connection.value(
+            """
+            SELECT (SELECT count(*) FROM mem_tree_chunks WHERE source_id = ?1)
+                   + (SELECT count(*) FROM mem_tree_summaries WHERE source_id = ?1)
+            """,
+            (source_id,),
+        )
+    )
+    with many_removed(connection, nodes):
+        # In rising order of their numbers in the index: summaries have the negative ones.
+        summaries = _remove_texts(connection, source_id, _SUMMARIES)
+        chunks = _remove_texts(connection, source_id, _CHUNKS)
+    for held in (
         "SELECT chunk_id FROM mem_tree_chunks WHERE source_id = ?",
         "SELECT summary_id FROM mem_tree_summaries WHERE source_id = ?",
     ):
-        connection.run(f"DELETE FROM mem_tree_results WHERE node_id IN ({nodes})", (source_id,))
+        connection.run(f"DELETE FROM mem_tree_results WHERE node_id IN ({held})", (source_id,))
     items = int(connection.value("SELECT count(*) FROM mem_tree_items WHERE source_id = ?", (source_id,)))
     for table in ("chunks", "summaries", "trees", "items", "files", "questions", "sources"):
         connection.run(f"DELETE FROM mem_tree_{table} WHERE source_id = ?", (source_id,))
@@ -51,17 +63,17 @@ def remove_source_tx(connection: Connection, source_id: str) -> tuple[Erased, in
     return Erased(chunks, summaries), items
 
 
-def _remove_texts(connection: Connection, source_id: str, select: str, sign: int) -> int:
-    count, after = 0, 0
+def _remove_texts(connection: Connection, source_id: str, select: str) -> int:
+    count, after = 0, _FIRST
     while rows := connection.all(select, (source_id, after, PAGE)):
-        for seq, title, heading_path, text in rows:
-            remove_text(connection, sign * seq, title, heading_path, text)
+        for node, title, heading_path, text in rows:
+            remove_text(connection, node, title, heading_path, text)
         connection.many(
             """
             DELETE FROM mem_tree_vectors
              WHERE node = ? AND signature_id IN (SELECT signature_id FROM mem_tree_signatures)
             """,
-            [(sign * row[0],) for row in rows],
+            [(row[0],) for row in rows],
         )
         count, after = count + len(rows), rows[-1][0]
     return count

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent.db.nodes import remove_chunk, remove_summary
+from agent.db.nodes import remove_nodes
 from agent.ids import tree_id
 from agent.queue.types import NewJob
 from agent.states import Lifecycle, TreeKind
@@ -75,8 +75,7 @@ def take_out(connection: Connection, chunk_ids: Iterable[str], summary_ids: Iter
     _take_stale_along(cut)
     for summary in cut.summaries:
         _free_children(cut, summary)
-    gone = sum(remove_summary(connection, summary) for summary in cut.summaries)
-    chunks = sum(remove_chunk(connection, chunk) for chunk in cut.leaves)
+    chunks, gone = remove_nodes(connection, cut.leaves, cut.summaries)
     _mark_neighbours(cut)
     return TakenOut(chunks, gone, tuple(_follow_ups(cut)))
 

@@ -1,5 +1,9 @@
-from agent.db import Connection
-from agent.db.text_index import add_text, index_text, remove_text
+import random
+
+import pytest
+
+from agent.db import Connection, Database
+from agent.db.text_index import MANY_NODES, add_text, index_text, many_removed, remove_text
 from agent.paths import Paths
 
 
@@ -41,3 +45,33 @@ def _copies(connection: Connection, paths: Paths):
     # Reading the files while a connection is open would drop its locks; close first, this test is done with it.
     connection.close()
     return list(paths.data_dir.glob("chunks.db*"))
+
+
+@pytest.mark.parametrize("count", [3, MANY_NODES + 50])
+def test_removed_words_are_in_no_byte_of_the_file(database: Database, count: int) -> None:
+    connection = database.connection
+    chance = random.Random(1)
+    others = ["".join(chance.choices("bdfgklmnprst", k=8)) for _ in range(2_000)]
+    texts = {node: " ".join(chance.choices(others, k=60)) for node in range(1, 600)}
+    planted = [f"qwiz{''.join(chance.choices('aeioubdfgklmn', k=9))}" for _ in range(count * 3)]
+    for node in range(2, 2 + count):
+        texts[node] = f"{texts[node]} {' '.join(planted[(node - 2) * 3 : (node - 1) * 3])}"
+    for begin in range(1, 600, 50):
+        with connection.write():
+            for node in range(begin, min(begin + 50, 600)):
+                add_text(connection, node, None, None, texts[node])
+
+    def left() -> int:
+        connection.value("PRAGMA wal_checkpoint(TRUNCATE)")
+        data = database.path.read_bytes()
+        return sum(word[5:].encode() in data for word in planted)
+
+    assert left() > count // 3
+    with connection.write(), many_removed(connection, count):
+        for node in range(2, 2 + count):
+            remove_text(connection, node, None, None, texts[node])
+    assert left() == 0
+    assert connection.value("SELECT v FROM mem_tree_text_config WHERE k = 'secure-delete'") == 1
+    assert connection.all("SELECT rowid FROM mem_tree_text WHERE mem_tree_text MATCH ?", (planted[0],)) == []
+    with connection.write():
+        connection.run("INSERT INTO mem_tree_text (mem_tree_text) VALUES ('integrity-check')")
