@@ -37,7 +37,7 @@ def edit_intent(paths: Paths, change: Callable[[Any], None]) -> Intent:
         change(document)
         changed = tomlkit.dumps(document)
         parse_intent(changed)
-        write_atomically(paths.config_file, changed)
+        write_atomically(_where(paths.config_file), changed)
         write_atomically(paths.last_good_config, changed)
     return load_intent(paths).intent
 
@@ -57,7 +57,7 @@ def replace_intent(paths: Paths, text: str, *, was: str) -> Intent:
                 "nothing was written over it",
                 "look at what it says now, then change it again",
             )
-        write_atomically(paths.config_file, text)
+        write_atomically(_where(paths.config_file), text)
         write_atomically(paths.last_good_config, text)
     return found
 
@@ -123,6 +123,11 @@ def remove_source(paths: Paths, source_id: str) -> bool:
 
     edit_intent(paths, change)
     return bool(removed)
+
+
+def _where(config_file: Path) -> Path:
+    # An owner may keep it elsewhere, with their other settings, and have a link here.
+    return config_file.resolve() if config_file.is_symlink() else config_file
 
 
 @contextmanager

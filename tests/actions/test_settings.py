@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from agent.actions.settings import change, problem_in, reset, settings
@@ -159,3 +161,13 @@ def test_a_text_takes_the_place_only_of_what_it_was_made_from(paths: Paths, writ
     replace_intent(paths, "[pool]\nmax_workers = 2\n", was=written)
     assert load_intent(paths, {}).intent.pool.max_workers == 2
     assert paths.last_good_config.read_text() == paths.config_file.read_text()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+def test_settings_that_are_kept_elsewhere_stay_there(paths: Paths, written: str) -> None:
+    kept = paths.data_dir / "dotfiles.toml"
+    paths.config_file.rename(kept)
+    paths.config_file.symlink_to(kept)
+    change(paths, "pool.max_workers", ["2"], {})
+    assert paths.config_file.is_symlink()
+    assert "max_workers = 2" in kept.read_text()
