@@ -12,6 +12,7 @@ from agent.ingest.pipeline import plan_ingest
 from agent.ingest.removal import NODES_A_TIME
 from agent.ingest.sweeps import sweep_ingest
 from agent.ingest.sync import plan_sync
+from agent.queue.run import drain_until_idle
 from agent.queue.sweep import sweep
 from agent.queue.types import IngestFilePayload, NewJob, StalePlan, SyncSourcePayload
 from tests.ingest.conftest import Grown, Memory, paragraphs
@@ -112,19 +113,21 @@ def test_a_removal_that_the_queue_lost_is_found_by_the_sweep(memory: Memory) -> 
     assert len({chunk["item_key"] for chunk in memory.chunks()}) == 6
 
 
-def test_a_parked_reading_does_not_keep_an_item_that_is_gone(memory: Memory) -> None:
+@pytest.mark.parametrize("state", ["gone", "queued"])
+def test_a_parked_reading_does_not_keep_an_item_that_is_gone(memory: Memory, state: str) -> None:
     notes(memory, 8)
     memory.sync()
     memory.connection.run(
         "UPDATE mem_tree_jobs SET status = 'failed', input_hash = 'old' WHERE dedupe_key = 'ingest:notes:02.md'"
     )
     memory.connection.run(
-        "UPDATE mem_tree_items SET state = 'gone', seen_hash = NULL, place = '{\"parts\":[]}' WHERE item_key = '02.md'"
+        "UPDATE mem_tree_items SET state = ?, seen_hash = NULL, place = '{\"parts\":[]}' WHERE item_key = '02.md'",
+        (state,),
     )
-    sweep(memory.connection, memory.registry, memory.context.intent, memory.context.clock.now_ms())
-    (memory.folder / "02.md").unlink()
-    memory.sync()
+    assert sweep(memory.connection, memory.registry, memory.context.intent, memory.context.clock.now_ms())
+    drain_until_idle(memory.context, memory.registry)
     assert "02.md" not in memory.items()
+    assert memory.chunks("notes", "02.md") == []
 
 
 def test_a_plan_that_is_applied_twice_removes_once(grown: Grown) -> None:
