@@ -16,7 +16,7 @@ from agent.actions.checks.machine import (
     look_at_sqlite,
     look_at_wal,
 )
-from agent.actions.checks.memory import look_at_memory
+from agent.actions.checks.memory import look_at_memory, looks
 from agent.actions.checks.process import look_at_agent
 from agent.actions.checks.progress import Say, Told
 from agent.actions.checks.result import Check, Diagnosis, guarded, size_words
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Check", "Diagnosis", "doctor", "size_words"]
 
-_MEMORY_STEPS = 7
 _BEFORE: tuple[tuple[str, Callable[[Paths], Iterator[Check]]], ...] = (
     ("python", look_at_python),
     ("sqlite", look_at_sqlite),
@@ -53,7 +52,7 @@ def doctor(paths: Paths | None = None, *, deep: bool = False, say: Say | None = 
     older schema up as any command does.
     """
     paths = find_paths() if paths is None else paths
-    steps = len(_BEFORE) + _MEMORY_STEPS
+    steps = len(_BEFORE) + len(looks(deep=deep))
     if deep:
         from agent.actions.checks.deep import LOOKS
 

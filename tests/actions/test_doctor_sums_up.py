@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from itertools import count
 
 from agent.actions.checks.result import COUNTED, NAMED, Check, guarded, summed
+from agent.actions.doctor import doctor
+from agent.db import Connection
 from agent.errors import UsageFault
+from agent.paths import Paths
 
 
 def test_nothing_found_says_what_is_well() -> None:
@@ -38,3 +41,10 @@ def test_a_look_that_fails_is_a_finding_and_keeps_what_it_said_before() -> None:
     first, second = guarded("look", look)
     assert first.ok
     assert (second.name, second.ok, second.remedy) == ("look", False, "do that")
+
+
+def test_every_step_of_a_look_is_told_in_its_turn(paths: Paths, connection: Connection) -> None:
+    told: list[tuple[int, int]] = []
+    doctor(paths, deep=True, say=lambda name, step, steps: told.append((step, steps)))
+    assert [step for step, _ in told] == list(range(1, len(told) + 1))
+    assert {steps for _, steps in told} == {len(told)}

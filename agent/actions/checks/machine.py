@@ -78,7 +78,7 @@ def look_at_folders(paths: Paths) -> Iterator[Check]:
 
 def look_at_permissions(paths: Paths) -> Iterator[Check]:
     """Yield whether anybody else may read what is the owner's alone. Where modes mean nothing: nothing."""
-    if os.name != "posix":
+    if sys.platform == "win32":
         return
     open_to_others = []
     wrong_owner = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from agent.actions.checks.result import DAMAGED, Check, guarded, size_words
@@ -41,16 +41,7 @@ def look_at_memory(paths: Paths, *, deep: bool, told: Told) -> Iterator[Check]:
         return
     try:
         yield Check("database", True, f"{paths.database}, {size_words(paths.database.stat().st_size)}")
-        for name, look in (
-            ("schema", _schema),
-            ("past damage", _past_damage),
-            ("integrity", lambda connection: _integrity(connection, deep=deep)),
-            ("queue", _queue),
-            ("failed jobs", _failures),
-            ("leases", _leases),
-            ("looks", _looks),
-            ("questions", _questions),
-        ):
+        for name, look in looks(deep=deep):
             told.step(name)
             yield from guarded(name, lambda look=look: look(connection))  # type: ignore[misc]
         if deep:
@@ -59,6 +50,20 @@ def look_at_memory(paths: Paths, *, deep: bool, told: Told) -> Iterator[Check]:
             yield from look_deeper(paths, connection, told)
     finally:
         connection.close()
+
+
+def looks(*, deep: bool) -> tuple[tuple[str, Callable[[Connection], Iterator[Check]]], ...]:
+    """Return the looks at an open memory by name; the invariants come behind them."""
+    return (
+        ("schema", _schema),
+        ("past damage", _past_damage),
+        ("integrity", lambda connection: _integrity(connection, deep=deep)),
+        ("queue", _queue),
+        ("failed jobs", _failures),
+        ("leases", _leases),
+        ("looks", _looks),
+        ("questions", _questions),
+    )
 
 
 def _put_aside(paths: Paths) -> Iterator[Check]:
