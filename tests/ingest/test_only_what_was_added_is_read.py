@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
 from agent.ingest.readers import growth, irc, mbox, walk
+from agent.ingest.readers.protocol import Stamp
 from tests.ingest.conftest import Memory
 from tests.ingest.test_chats_are_filed_by_day import log
 
@@ -225,3 +227,45 @@ def test_a_log_that_was_cut_off_or_changed_at_its_end_is_read_whole(memory: Memo
     text = "\n".join(chunk["text"] for chunk in memory.chunks())
     assert lines[-1] not in text
     assert "something else" in text
+
+
+def test_words_changed_in_place_near_the_end_are_noticed_though_the_file_grew_too(
+    memory: Memory, mail_bytes: Mails
+) -> None:
+    box = memory.write("a.mbox", letters(mail_bytes, 0, 100))
+    days = [f"--- Day changed Mon Apr {day:02d} 2024\n" + "\n".join(log(20, seed=day)) + "\n" for day in range(1, 9)]
+    room = memory.write("room.log", "".join(days))
+    memory.add("mail", "mbox", box)
+    memory.add("chat", "irc", room)
+    memory.sync()
+    box.write_bytes(box.read_bytes().replace(b"mail 90 says", b"mail 90 SAYS") + letters(mail_bytes, 100, 1))
+    room.write_text(room.read_text().replace(days[5][-40:-1], "X" * 39) + "[23:59] <ada> the end\n")
+    memory.sync()
+    assert "SAYS" in memory.chunks("mail", "m90@example.org")[0]["text"]
+    assert "X" * 39 in "".join(chunk["text"] for chunk in memory.chunks("chat", "room/2024-04-06"))
+    assert "the end" in memory.chunks("chat")[-1]["text"]
+
+
+def test_only_the_same_file_that_is_longer_and_ends_as_it_did_has_grown(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"x" * 100_000)
+    mark = growth.Mark(100_000, 99_000, "1,2:3")
+    with path.open("r+b") as stream:
+        old = Stamp(100_000, 5, 7, tail_hash=growth.sign(stream, mark))
+        longer = replace(old, size=100_500, tail_hash=None)
+        assert growth.grown_from(stream, old, longer) == mark
+        for before, now in (
+            (None, longer),
+            (replace(old, tail_hash=None), longer),
+            (replace(old, tail_hash="0:of another form"), longer),
+            (replace(old, state="unreadable"), longer),
+            (replace(old, size=-1), longer),
+            (old, replace(longer, inode=8)),
+            (old, replace(longer, size=100_000, mtime_ns=6)),
+            (old, replace(longer, size=99_999)),
+        ):
+            assert growth.grown_from(stream, before, now) is None
+        stream.seek(100_000 - growth.TAIL)
+        stream.write(b"y")
+        stream.flush()
+        assert growth.grown_from(stream, old, longer) is None
