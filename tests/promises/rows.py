@@ -273,7 +273,12 @@ MEMORY = (
     ),
     Row(
         "a folder that is empty or not mounted deletes nothing without being asked about",
-        ("ingest/test_sync_finds_what_changed.py::test_a_source_that_is_not_there_deletes_nothing",),
+        (
+            "ingest/test_sync_finds_what_changed.py::test_a_source_that_is_not_there_deletes_nothing",
+            "ingest/test_a_shrinking_source_is_asked_about.py::test_more_than_half_gone_at_once_is_held_back_and_asked",
+            "ingest/test_a_shrinking_source_is_asked_about.py::"
+            "test_refused_loss_is_kept_told_and_not_asked_about_again",
+        ),
     ),
     Row(
         "what was deleted or forgotten is in no buffer, no summary and no result",
@@ -366,6 +371,7 @@ MACHINE = (
             "supervisor/test_broken_memory.py::test_damaged_memory_is_moved_aside_and_begun_anew",
             "supervisor/test_broken_memory.py::test_pages_overwritten_under_a_running_agent_are_noticed",
             "supervisor/test_broken_memory.py::test_second_damage_within_an_hour_waits_for_the_owner",
+            "cli/test_damaged_memories.py::test_damage_met_by_a_command_is_mended_by_the_running_agent",
         ),
     ),
     Row(
