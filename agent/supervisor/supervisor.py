@@ -20,15 +20,16 @@ from agent.queue.recovery import reclaim_worker
 from agent.queue.registry import Registry
 from agent.queue.wake import WakeSocket, register_worker, unregister_workers, wake_workers
 from agent.states import JobKind
+from agent.supervisor.beginning import Beginning
 from agent.supervisor.children import Children
 from agent.supervisor.control import ControlServer
 from agent.supervisor.damage import DamageControl, Outcome
 from agent.supervisor.ending import end_children, release_all
 from agent.supervisor.gatewatch import GateWatch
-from agent.supervisor.leftovers import Leftovers, clear_workers_dir
 from agent.supervisor.looking import QueueLook, look_at_queue
 from agent.supervisor.nudge import Nudge, StopSignals
 from agent.supervisor.once import OnceRun
+from agent.supervisor.rest import Rest
 from agent.supervisor.result import Ended, SupervisorArgs, SupervisorResult, failed
 from agent.supervisor.sleepgap import GAP_SECONDS, SleepGap
 from agent.supervisor.status import Facts, state_of
@@ -47,8 +48,6 @@ GROW_AFTER_S = 0.2
 BUSY_LOOK_S = 0.25
 ONCE_LOOK_S = 0.05
 RECLAIM_AGAIN_S = 0.1
-LEFTOVERS_PATIENCE_S = 3.0
-SHRINK_AFTER_S = 3.0
 SHORTEST_WAIT_S = 0.005
 LONGEST_WAIT_S = 60.0
 
@@ -91,13 +90,9 @@ class Supervisor:
         )
         has_looks = str(JobKind.SYNC_SOURCE) in self._registry and not args.once
         self._watch = SourceWatch(args.paths, SystemWatching(), clock, self._nudge.nudge) if has_looks else None
-        self._leftovers: Leftovers | None = None
-        self._leftovers_until = 0.0
-        self._is_prepared = False
+        self._beginning = Beginning(args.paths, self._storage, self._begin)
         self._look = QueueLook()
-        self._left_over_since: float | None = None
-        self._resting_since: float | None = None
-        self._is_shrunk = False
+        self._rest = Rest()
         self._ticked_at: float | None = None
         self._listen_at = now
         self._reclaim_at = 0.0
@@ -184,7 +179,7 @@ class Supervisor:
         self._give_back(now, wall_ms)
         if self._storage.is_corrupt:
             return self._look_into_damage(now, wall_ms)
-        if not self._is_prepared and not self._prepare(now, wall_ms):
+        if not self._beginning.turn(now, wall_ms, crash_limit=self._intent.queue.crash_limit):
             return None
         look = self._storage.attempt("looking at the queue", lambda it: self._look_at_queue(it, wall_ms), now)
         if look is not None:
@@ -198,27 +193,11 @@ class Supervisor:
             return self._once.turn(self._look, now, wall_ms)
         return None
 
-    def _prepare(self, now: float, wall_ms: int) -> bool:
-        """Do what must be done before the first worker starts; return whether it is."""
-        if self._leftovers is None:
-            clear_workers_dir(self._paths)
-            self._leftovers = self._storage.attempt("a start", lambda it: Leftovers(self._paths, it), now)
-            self._leftovers_until = now + LEFTOVERS_PATIENCE_S
-            if self._leftovers is None:
-                return False
-        limit, leftovers = self._intent.queue.crash_limit, self._leftovers
-        alive = self._storage.attempt("a start", lambda it: leftovers.settle(it, wall_ms, crash_limit=limit), now)
-        if alive is None or (alive and now < self._leftovers_until):
-            return False
-
-        def begin(connection: Connection) -> bool:
-            self._storage.read_notice(connection, wall_ms)
-            self._housekeeping.start(connection, self._intent, wall_ms)
-            register_worker(connection, self._wake_id, self._wake.port, wall_ms)
-            return True
-
-        self._is_prepared = bool(self._storage.attempt("a start", begin, now))
-        return self._is_prepared
+    def _begin(self, connection: Connection, wall_ms: int) -> bool:
+        self._storage.read_notice(connection, wall_ms)
+        self._housekeeping.start(connection, self._intent, wall_ms)
+        register_worker(connection, self._wake_id, self._wake.port, wall_ms)
+        return True
 
     def _look_at_queue(self, connection: Connection, wall_ms: int) -> QueueLook:
         return look_at_queue(
@@ -230,23 +209,14 @@ class Supervisor:
         )
 
     def _note_rest(self, now: float) -> None:
-        busy = self._workforce.is_busy or self._look.claimable.now > 0 or self._look.running > 0
-        if busy:
-            self._resting_since, self._is_shrunk = None, False
-        elif self._resting_since is None:
-            self._resting_since = now
-        if self._look.claimable.now == 0 or self._workforce.is_changing:
-            self._left_over_since = None
-        elif self._left_over_since is None:
-            self._left_over_since = now
-        if self._is_shrunk or self._resting_since is None or now < self._resting_since + SHRINK_AFTER_S:
-            return
-        self._is_shrunk = True
-        self._storage.attempt("a checkpoint", lambda it: shrink_wal(it, self._paths.database), now)
-
-    @property
-    def _is_resting(self) -> bool:
-        return self._resting_since is not None
+        claimable = self._look.claimable.now
+        self._rest.note(
+            now,
+            is_busy=self._workforce.is_busy or claimable > 0 or self._look.running > 0,
+            is_left_over=claimable > 0 and not self._workforce.is_changing,
+        )
+        if self._rest.is_to_shrink(now):
+            self._storage.attempt("a checkpoint", lambda it: shrink_wal(it, self._paths.database), now)
 
     def _tick_if_due(self, now: float, wall_ms: int) -> None:
         if now < self._next_tick_at(now):
@@ -287,13 +257,13 @@ class Supervisor:
         if self._ticked_at is None or self._reload_asked:
             return now
         timing = self._intent.supervisor
-        at = self._ticked_at + (timing.tick_idle_seconds if self._is_resting else timing.tick_busy_seconds)
+        at = self._ticked_at + (timing.tick_idle_seconds if self._rest.is_on else timing.tick_busy_seconds)
         # The first tick after a sleep waits for the network, and is not put off to the next round.
         return min(at, max(self._gap.catch_up_at, now)) if self._gap.catch_up_at is not None else at
 
     def _staff(self, now: float) -> None:
         self._workforce.start_due(now)
-        since = self._left_over_since
+        since = self._rest.left_over_since
         is_left_over = since is not None and now - since >= GROW_AFTER_S
         self._workforce.adjust(self._look.claimable, now, may_grow=is_left_over)
         if is_left_over:
@@ -327,8 +297,8 @@ class Supervisor:
     def _look_into_damage(self, now: float, wall_ms: int) -> SupervisorResult | None:
         outcome = self._damage.turn(now, wall_ms)
         if outcome is Outcome.MOVED:
-            self._is_prepared, self._leftovers, self._look, self._ticked_at = False, None, QueueLook(), None
-            self._resting_since, self._is_shrunk = None, False
+            self._beginning.again()
+            self._look, self._ticked_at, self._rest = QueueLook(), None, Rest()
             self._housekeeping.begin_anew()
         elif outcome is Outcome.STUCK and self._args.once:
             return failed(self._storage.problem or "")
@@ -336,7 +306,7 @@ class Supervisor:
 
     def _wait_s(self, now: float) -> float:
         """Return how long nothing is due, in seconds."""
-        if not self._is_prepared or self._storage.is_corrupt:
+        if not self._beginning.is_done or self._storage.is_corrupt:
             moments = self._moments_without_memory(now)
         else:
             moments = self._moments(now)
@@ -362,10 +332,8 @@ class Supervisor:
             moments.append(max(self._reclaim_at, self._storage.retry_at))
         if self._args.once:
             moments.append(now + ONCE_LOOK_S)
-        elif not self._is_resting:
-            moments.append(now + BUSY_LOOK_S)
-        elif not self._is_shrunk and self._resting_since is not None:
-            moments.append(self._resting_since + SHRINK_AFTER_S)
+        else:
+            moments.append(self._rest.shrink_at() if self._rest.is_on else now + BUSY_LOOK_S)
         # Whoever resumes wakes us; until then what is due is nobody's.
         next_ms = self._look.paused_until_ms or self._look.next_due_ms
         if next_ms is not None:
@@ -421,13 +389,13 @@ class Supervisor:
                 problem=self._storage.problem,
                 needs_owner=self._damage.needs_owner,
                 notice=self._storage.notice(self._clock.now_ms()),
-                is_prepared=self._is_prepared,
+                is_prepared=self._beginning.is_done,
                 is_stopping=self._is_stopping,
                 given_up=len(self._workforce.given_up),
                 last_failure=self._workforce.last_failure,
                 config_problem=self._watcher.problem,
                 paused_until_ms=self._look.paused_until_ms,
-                is_resting=self._is_resting,
+                is_resting=self._rest.is_on,
             )
         )
         return {

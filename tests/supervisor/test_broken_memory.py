@@ -92,7 +92,11 @@ def test_damaged_memory_is_moved_aside_and_begun_anew(
     before = _digest(paths.database)
     agent = start_agent(workers=1)
     wait_until(paths.agent_file.exists, what="the control channel")
-    wait_until(lambda: agent.running() and call(paths, "status")["state"] == "attention", what="work on a new memory")
+    wait_until(
+        lambda: agent.running() and call(paths, "status")["state"] == "attention",
+        deadline_s=30,
+        what="work on a new memory",
+    )
     aside = copies(paths.database, DAMAGED)
     assert [_digest(copy.path) for copy in aside] == [before], "the damaged file is kept as it was"
     said = call(paths, "status")["reason"]
@@ -126,7 +130,7 @@ def test_second_damage_within_an_hour_waits_for_the_owner(
     assert psutil.Process(agent.pid).num_ctx_switches().voluntary - used < 100, "it does not spin"
 
     call(paths, "rebuild")
-    wait_until(agent.running, what="work on a new memory")
+    wait_until(agent.running, deadline_s=30, what="work on a new memory")
     assert len(copies(paths.database, DAMAGED)) == 2
 
 
@@ -138,7 +142,7 @@ def test_damage_of_long_ago_is_no_repetition(
         move_aside(paths.database, SYSTEM_CLOCK.now_ms() - hours * 3_600_000)
     _garbage(paths)
     agent = start_agent(workers=1)
-    wait_until(agent.running, what="work on a new memory")
+    wait_until(agent.running, deadline_s=30, what="work on a new memory")
     kept = copies(paths.database, DAMAGED)
     assert len(kept) == 2, "a failing disk is not filled with copies"
     assert kept[0].at_ms > kept[1].at_ms
@@ -179,7 +183,7 @@ def test_pages_overwritten_under_a_running_agent_are_noticed(
     script = "import sys; f = open(sys.argv[1], 'r+b'); f.seek(4096 * 12); f.write(b'\\xa5' * 4096 * 200)"
     subprocess.run([sys.executable, "-c", script, str(paths.database)], check=True)
     call(paths, "examine")
-    wait_until(lambda: copies(paths.database, DAMAGED) and agent.running(), what="work on a new memory")
+    wait_until(lambda: copies(paths.database, DAMAGED) and agent.running(), deadline_s=30, what="work on a new memory")
     assert call(paths, "status")["state"] == "attention"
 
 
@@ -195,7 +199,7 @@ def test_pause_outlives_a_damage(
     agent = start_agent(workers=1)
     wait_until(agent.running, what="a worker")
     call(paths, "examine")
-    wait_until(lambda: copies(paths.database, DAMAGED) and agent.running(), what="work on a new memory")
+    wait_until(lambda: copies(paths.database, DAMAGED) and agent.running(), deadline_s=30, what="work on a new memory")
     assert call(paths, "status")["state"] == "paused"
 
 
