@@ -26,6 +26,7 @@ from agent.db.backup import carried, copy_memory, no_progress, open_read_only, s
 from agent.db.connection import connect
 from agent.db.state import DAMAGE_KEY, PAUSE_KEY, get_state, set_state
 from agent.errors import AgentFault, ConfigBroken, DatabaseCorrupt, SapwoodError, UsageFault
+from agent.ingest.push import forget_in_inbox
 from agent.ledger import read_ledger, unite_ledger
 from agent.queue.recovery import release_running_locks, running_workers
 
@@ -93,6 +94,9 @@ def _restore(paths: Paths, file: Path, size: int, stage: Path, clock: Clock, pro
         unite_ledger(paths, _carried_ledger(file))
         ledger = read_ledger(paths)
         inbox_files = _put_inbox_back(paths, file, ledger)
+        if inbox_files:
+            # What was forgotten of an item, not all of it, stood in the file that came back.
+            forget_in_inbox(paths, ledger)
         # Before it is the memory: no forgotten word stands in the live file for a moment.
         apply_ledger(staged, ledger, clock.now_ms())
         live, kept_as = _open_live(paths, clock, notes)

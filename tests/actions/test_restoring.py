@@ -174,6 +174,19 @@ def test_missing_items_of_the_inbox_come_back(home: Paths, tmp_path: Path) -> No
     assert not forgotten.exists(), "what was forgotten is not written down again"
 
 
+def test_forgotten_part_of_an_item_of_the_inbox_stays_forgotten(home: Paths, tmp_path: Path) -> None:
+    words = f"The {MARKER} bush by the wall is pruned in February."
+    pushed = push_item(home, "remembered", DocumentContent(f"The kettle is under the stairs.\n\n{words}\n", key="two"))
+    file = tmp_path / "inbox.backup"
+    back_up(home, file)
+    pushed.path.unlink()
+    append_forgotten(home, 1, pieces=[prepare_ledger(home).piece_hash("remembered", "two", words)])
+    restore(home, file)
+    held = b"".join(path.read_bytes() for path in (home.inbox / "remembered").iterdir())
+    assert b"kettle" in held
+    assert MARKER.encode() not in held
+
+
 def test_names_that_lead_elsewhere_are_not_followed(home: Paths, file: Path, tmp_path: Path) -> None:
     names = (
         "inbox/../config.toml",
