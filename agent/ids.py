@@ -70,4 +70,4 @@ def random_id() -> str:
 def slug(name: str) -> str:
     """Return a name as a source id: lower-case ASCII letters, digits and hyphens; ``source`` if nothing is left."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:48] or "source"
+    return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:48].rstrip("-") or "source"
