@@ -43,7 +43,7 @@ class Run:
     @property
     def lines_with_counts(self) -> list[str]:
         """What stderr said of how far it was."""
-        return [line for line in self.lines if re.search(r"\d+ of \d+ chunks", line)]
+        return [line for line in self.lines if re.search(r"[\d,]+ of [\d,]+ chunks", line)]
 
     @property
     def lines_with_time_left(self) -> list[str]:

@@ -19,7 +19,9 @@ def test_an_ended_lease_is_given_back_by_a_tick_of_an_agent_that_goes_on(
     wait_until: Callable[..., None],
     tmp_path: Path,
 ) -> None:
-    agent = start_agent(workers=1, env={"SAPWOOD_SUPERVISOR__TICK_IDLE_SECONDS": "0.2"})
+    # A row that runs makes it busy, whoever holds it.
+    soon = {"SAPWOOD_SUPERVISOR__TICK_IDLE_SECONDS": "0.2", "SAPWOOD_SUPERVISOR__TICK_BUSY_SECONDS": "0.2"}
+    agent = start_agent(workers=1, env=soon)
     wait_until(lambda: agent.running(), what="a worker")
     job = put(job_of("t_mark", tmp_path / "left", "x", available_at_ms=(time.time_ns() // 1_000_000) + 3_600_000))
     with database.connection.write():
