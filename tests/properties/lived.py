@@ -3,6 +3,7 @@ process, and killed in the middle."""
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import tempfile
@@ -243,12 +244,23 @@ class Lived:
         """What the memory holds of its sources, without the order in which it came."""
         return self.connection.all(
             """
-            SELECT source_id, item_key, chunk_id, title, heading_path, author, time_ms, locator, text,
-                   lifecycle = 'dropped'
+            SELECT source_id, item_key, chunk_id, title, heading_path, author, time_ms, text, lifecycle = 'dropped',
+                   CASE source_id WHEN 'mail' THEN NULL ELSE locator END
               FROM mem_tree_chunks
              ORDER BY source_id, sort_key, order_key
             """
         )
+
+    def assert_mails_lie_where_they_are_said_to(self) -> None:
+        """Which of two equal copies a mail is shown at is history; that it lies there is not."""
+        for item_key, locator in self.connection.all(
+            "SELECT item_key, locator FROM mem_tree_chunks WHERE source_id = 'mail'"
+        ):
+            place = json.loads(locator)
+            box = (self.folder / str(place["path"]).partition("/")[0]).read_bytes()
+            mail = box[place["offset"] : place["offset"] + place["length"]]
+            assert f"Message-ID: <{item_key}>".encode() in mail
+            assert mail.count(b"Message-ID:") == 1
 
 
 def paragraph(chance: random.Random) -> str:

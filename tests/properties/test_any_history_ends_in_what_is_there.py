@@ -39,6 +39,7 @@ def live(home: Lived, steps: Sequence[tuple[str, int]]) -> None:
 
 def assert_like_a_fresh_one(home: Lived) -> None:
     home.assert_sound()
+    home.assert_mails_lie_where_they_are_said_to()
     with opened(home.folder, home.paths.config_dir.parent.parent / "fresh") as fresh:
         if home.paths.ledger.exists():
             shutil.copy(home.paths.ledger, fresh.paths.ledger)
