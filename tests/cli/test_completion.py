@@ -76,14 +76,14 @@ def test_the_script_is_printed_and_is_one_that_its_shell_takes(shell: str, sapwo
     assert "_SAPWOOD_COMPLETE" in ran.out
     assert sapwood("completion", shell, "--json").document == {"shell": shell, "script": ran.out}
     if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not on this machine")
+        pytest.skip(f"{shell} is not on this machine: apt-get install {shell}")
     script = tmp_path / "script"
     script.write_text(ran.out)
     checked = subprocess.run([shell, "-n", str(script)], capture_output=True, text=True, check=False, timeout=30)
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not on this machine")
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not on this machine: apt-get install bash")
 def test_a_real_bash_completes_the_name_of_a_source(named: Paths, sapwood: Sapwood, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "sapwood"

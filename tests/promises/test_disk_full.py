@@ -24,7 +24,7 @@ def _run(tmp_path: Path, which: str) -> tuple[dict[str, Any], str]:
     prefix = ["unshare", "--user", "--map-root-user", "--mount"]
     (tmp_path / "try").mkdir()
     if shutil.which("unshare") is None:
-        pytest.skip("no unshare: a small disk cannot be mounted without rights here")
+        pytest.skip("no unshare, so no small disk can be mounted: apt-get install util-linux")
     tried = subprocess.run([*prefix, "mount", "-t", "tmpfs", "tmpfs", str(tmp_path / "try")], capture_output=True)
     if tried.returncode:
         pytest.skip(f"a small disk cannot be mounted without rights here: {tried.stderr.decode().strip()}")
