@@ -59,4 +59,6 @@ def test_lock_file_has_what_the_package_asks_for_in_its_part() -> None:
 
     assert names(project["project"]["dependencies"]) | names(project["build-system"]["requires"]) <= names(run)
     assert names(project["project"]["optional-dependencies"]["test"]) <= names(test)
-    assert not names(run) & names(test)
+    # A version may stand in both where the tests need it under more Pythons than the package does.
+    requirements = [{line for line in part.splitlines() if re.match(r"[A-Za-z0-9]", line)} for part in (run, test)]
+    assert not requirements[0] & requirements[1]
