@@ -7,6 +7,7 @@ Nothing is created by asking for a path: ``Paths.make`` does that, with mode 070
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,12 +83,16 @@ def find_paths(environ: Mapping[str, str] | None = None) -> Paths:
     if home:
         return paths_under(Path(home))
     dirs = platformdirs.PlatformDirs("sapwood", appauthor=False)
+    with warnings.catch_warnings():
+        # It tells programmers, not people, that it falls back to the temporary folder.
+        warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR")
+        runtime_dir = dirs.user_runtime_path
     return Paths(
         config_dir=dirs.user_config_path,
         data_dir=dirs.user_data_path,
         log_dir=dirs.user_log_path,
         # The runtime directory may vanish at logout; locks and addresses must not outlive the login anyway.
-        runtime_dir=dirs.user_runtime_path,
+        runtime_dir=runtime_dir,
     )
 
 

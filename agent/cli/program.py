@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 
 import click
@@ -62,8 +61,6 @@ def build() -> Program:
 
 def main(arguments: Sequence[str]) -> int:
     """Carry out one command and return its exit code. No stack trace reaches a person unless ``--debug`` asks."""
-    # platformdirs tells programmers, not people, that it falls back to the temporary folder.
-    warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR")
     program = build()
     asked = completion.answer(program)
     if asked is not None:
