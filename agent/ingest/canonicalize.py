@@ -11,7 +11,7 @@ from agent.ingest.canonical import DAY_MS, Block, BlockKind, CanonicalItem, Sect
 from agent.ingest.charsets import normalise_line_ends
 from agent.ingest.mail import Mail
 from agent.ingest.markdown import Markup, date_in_name, read_outline
-from agent.ingest.mask import Masking
+from agent.masking.mask import Masking
 from agent.states import SourceKind
 
 

@@ -19,7 +19,7 @@ from agent.errors import UsageFault
 from agent.ids import content_hash, content_id
 from agent.ingest.charsets import clean
 from agent.ingest.forgotten import text_left
-from agent.ingest.mask import mask_secrets
+from agent.masking.mask import mask_secrets
 from agent.ingest.readers.inbox import (
     MAX_PUSHED_BYTES,
     ChatContent,

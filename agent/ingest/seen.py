@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from agent.ingest.mask import mask_secrets
 from agent.ingest.order import item_sort_key
 from agent.ingest.readers.protocol import hash_of_parts
+from agent.masking.mask import mask_secrets
 from agent.states import ItemState, SourceKind
 
 if TYPE_CHECKING:

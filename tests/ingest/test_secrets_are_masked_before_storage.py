@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.ingest.mask import mask, mask_secrets
+from agent.masking.mask import mask, mask_secrets
 from agent.ingest.sync import plan_sync
 from agent.queue.enqueue import enqueue
 from agent.queue.registry import JobSpec, Registry

@@ -9,6 +9,7 @@ from agent.errors import JobFailure
 from agent.queue import mark_failed_typed
 from agent.queue.redaction import MAX_ERROR_CHARS, describe_error, redact_error
 from agent.redact import mask_secrets, redact
+from tests.ingest.labelled.secrets import POSITIVES
 from tests.queue.conftest import Queue
 
 SECRETS = [
@@ -21,7 +22,7 @@ SECRETS = [
     "xoxb-123456789012-abcdefghij",
     "AKIAIOSFODNN7EXAMPLE",
     "AIzaSyA1234567890abcdefghijklmnopqrstuvw",
-    "hf_abcdefghijklmnopqrstuvwxyz",
+    "hf_abcdefghijklmnop1234567890",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcDEF123456",
     "api_key=abcdef123456",
     'password: "correct horse battery"',
@@ -32,7 +33,7 @@ SECRETS = [
 VALUES = [
     "abcDEF123.456-789_x", "0123456789abcdef", "abcdefghijklmnop1234567890", "AAAAbbbbCCCCddddEEEE",
     "abcdefghijklmnopqrstuvwxyz0123456789", "11ABCDEFG0abcdefghijklmnop", "123456789012-abcdefghij", "IOSFODNN7",
-    "SyA1234567890", "abcdefghijklmnopqrstuvwxyz", "eyJzdWIiOiIxMjM0In0", "abcdef123456", "horse", "abcdef123456",
+    "SyA1234567890", "abcdefghijklmnop1234567890", "eyJzdWIiOiIxMjM0In0", "abcdef123456", "horse", "abcdef123456",
     "s3cr3tvalue", "MIIEpAIBAAKCAQEA",
 ]  # fmt: skip
 
@@ -44,6 +45,11 @@ def test_secrets_are_masked(text: str, value: str) -> None:
         assert value not in masked
         assert "[secret]" in masked
         assert masked.startswith("before")
+
+
+def test_what_is_masked_before_it_is_stored_is_masked_in_an_error() -> None:
+    for _, text, secret in POSITIVES:
+        assert secret not in redact(text)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +87,7 @@ def test_the_owners_unusual_home_is_masked(monkeypatch: pytest.MonkeyPatch) -> N
         "john_doe is not an address",
         "/homework/file.txt is missing",
         "the password was wrong",
+        "sk-learn-contrib-estimators cannot be imported",
     ],
 )
 def test_plain_words_stay(text: str) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from agent.ingest.masking.span import Span
+from agent.masking.span import Span
 
 _SHORTEST = 20  # of a word that a shape may stand in
 _W = r"[A-Za-z0-9_\-]"
@@ -93,6 +93,8 @@ _BESIDE = (
     _Shape("Azure signature", ("sig=",), re.compile(r"(?<=[?&])sig=([A-Za-z0-9%+/]{40,}+=*)")),
     _Shape("Mailchimp key", ("-us",), re.compile(r"(?<=(?<![A-Za-z0-9])[0-9a-f]{32})-us\d{1,2}(?!\w)")),
 )
+_SHORT = 2  # letters: so short a beginning is any word's
+_COMMON = frozenset(("key-", "secret_", "api_org_"))
 _BEGINNINGS = [(beginning, shape) for shape in (*_SHAPES, *_BESIDE) for beginning in shape.beginnings]
 _ADDRESS = _Shape(
     "password in an address",
@@ -103,6 +105,12 @@ _HEADER = re.compile(
     r"(?<![a-z])(bearer|basic|token|apikey|api-key)[ \t]{1,4}[\"']?([A-Za-z0-9._~+/\-]{8,}+=*)", re.IGNORECASE
 )
 _CURL = re.compile(r"(?:(?<=\s)-u|--user|--proxy-user)[ =]?(?:[\"'])?[\w.@+\-]{1,64}:(?!\$|\[masked)([^\s\"']{3,128})")
+
+
+def telling_beginnings() -> list[str]:
+    """Return the beginnings that hardly any word has, the longest first: a part of a key is known by them too."""
+    words = {word for shape in _SHAPES for word in shape.beginnings if len(word) > _SHORT and word not in _COMMON}
+    return sorted(words, key=lambda word: (-len(word), word))
 
 
 def find_shapes(text: str, lowered: str) -> list[Span]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from agent.ingest.masking.span import Span
-from agent.ingest.masking.values import Value, is_password, is_token
+from agent.masking.span import Span
+from agent.masking.values import Value, is_password, is_token
 
 PASSWORD, SECRET = "password", "secret"
 

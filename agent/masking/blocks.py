@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from agent.ingest.masking.span import Span
+from agent.masking.span import Span
 
 NAME = "private key"
 _MOST = 32 * 1024  # characters; a longer block is not a key

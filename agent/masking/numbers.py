@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agent.ingest.masking.span import Span
+from agent.masking.span import Span
 
 CARD, IBAN = "card number", "IBAN"
 

@@ -1,6 +1,6 @@
 """Secrets are masked before text is stored or sent. Line counts never change, and the mask says what it was.
 
-What is found, in ``agent/ingest/masking``: private keys, credentials with a form of their own, values that a name
+What is found, in ``agent/masking``: private keys, credentials with a form of their own, values that a name
 announces, card and bank numbers with right check digits. What is not certain to be a secret by its form or its name
 stays: a memory that loses words is no better than one that keeps a password.
 """
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from agent.ingest.masking.assigned import find_assigned
-from agent.ingest.masking.blocks import find_private_keys
-from agent.ingest.masking.numbers import find_numbers
-from agent.ingest.masking.shapes import find_shapes
-from agent.ingest.masking.span import Span
+from agent.masking.assigned import find_assigned
+from agent.masking.blocks import find_private_keys
+from agent.masking.numbers import find_numbers
+from agent.masking.shapes import find_shapes
+from agent.masking.span import Span
 
 MASK = "[masked: {}]"
 _SHORT = 200  # characters of a part that is remembered while an item is masked
@@ -26,8 +26,11 @@ class Masked(NamedTuple):
     secrets: int
 
 
-def mask(text: str) -> Masked:
-    """Return the text with secrets replaced by what kind they were, and how many; it has as many lines as before."""
+def mask(text: str, label: str = MASK) -> Masked:
+    """Return the text with secrets replaced by what kind they were, and how many; it has as many lines as before.
+
+    ``label`` is what is put there; ``{}`` in it becomes the kind.
+    """
     lowered = text.lower()
     spans = find_private_keys(text)
     spans += find_shapes(text, lowered)
@@ -39,7 +42,7 @@ def mask(text: str) -> Masked:
     at = 0
     joined = _joined(spans)
     for span in joined:
-        pieces += (text[at : span.start], MASK.format(span.name), "\n" * text.count("\n", span.start, span.end))
+        pieces += (text[at : span.start], label.format(span.name), "\n" * text.count("\n", span.start, span.end))
         at = span.end
     pieces.append(text[at:])
     return Masked("".join(pieces), len(joined))
