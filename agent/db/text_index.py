@@ -7,6 +7,7 @@ Chinese questions); splitting runs into overlapping pairs, on both sides, brings
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -55,25 +56,64 @@ def remove_text(connection: Connection, node: int, title: str | None, heading_pa
     )
 
 
+MERGE_PAGES = 64
+"""So much is merged in one transaction: 6 ms."""
+_PIECES = 2  # so many pieces of one size become one
+
+
+def merge_pieces(connection: Connection, seconds: float) -> bool:
+    """Merge the pieces of the index, in transactions of their own, for so long at most; return whether all is merged.
+
+    Each transaction that adds words leaves a piece, and whoever takes a word out looks for it in each: removing a node
+    costs 3 ms in the eleven pieces that a first sync leaves, half of that in three. Only pieces of about one size are
+    merged, so an edit costs 1 ms and 40 KB of it, however large the index is. Writes nothing where nothing is to do.
+    """
+    end = time.monotonic() + seconds
+    if connection.value("SELECT v FROM mem_tree_text_config WHERE k = 'usermerge'") != _PIECES:
+        with connection.write():
+            connection.run("INSERT INTO mem_tree_text (mem_tree_text, rank) VALUES ('usermerge', ?)", (_PIECES,))
+    while True:
+        before = connection.raw.total_changes()
+        with connection.write():
+            connection.run("INSERT INTO mem_tree_text (mem_tree_text, rank) VALUES ('merge', ?)", (MERGE_PAGES,))
+        # The statement itself counts as one change (https://sqlite.org/fts5.html#the_merge_command).
+        if connection.raw.total_changes() - before < 2:
+            return True
+        if time.monotonic() >= end:
+            return False
+
+
 MANY_NODES = 200
-"""From so many on it is cheaper to write the whole index anew than to overwrite each word where it stands."""
+"""From so many on it is cheaper to write the whole index anew than to overwrite each word where it stands; in an index
+of more than 50,000 nodes from a 250th of them on."""
 
 
 @contextmanager
 def many_removed(connection: Connection, count: int) -> Iterator[None]:
     """Let ``remove_text`` be called for that many nodes inside the caller's transaction, in rising order of nodes.
 
-    Overwriting each word of a node in place (``secure-delete``) costs 2 ms a node. For many the words are only marked
-    first, and then the whole index is merged into one piece that has none of them: 0.2 s for 36,000 nodes. SQLite
-    overwrites the old pieces (``secure_delete``).
+    Overwriting each word of a node in place (``secure-delete``) costs 1.3 ms a node and more. For many the words are
+    only marked first, and then the whole index is merged into one piece that has none of them: 0.2 s for 36,000 nodes.
+    SQLite overwrites the old pieces (``secure_delete``).
     """
-    if count < MANY_NODES:
+    if count < max(MANY_NODES, _nodes(connection) // 250):
         yield
         return
     _set_secure(connection, False)
     yield
     connection.run("INSERT INTO mem_tree_text (mem_tree_text) VALUES ('optimize')")
     _set_secure(connection, True)
+
+
+def _nodes(connection: Connection) -> int:
+    """Return about how many nodes the index has, from their first and last number: it is never more."""
+    found: int = connection.value(
+        """
+        SELECT coalesce((SELECT max(id) FROM mem_tree_text_docsize), 0)
+               - coalesce((SELECT min(id) FROM mem_tree_text_docsize), 0)
+        """
+    )
+    return found
 
 
 def _set_secure(connection: Connection, on: bool) -> None:

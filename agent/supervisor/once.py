@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from agent.db.text_index import merge_pieces
 from agent.queue.claim import next_due_ms
 from agent.queue.counts import count_jobs, count_running
 from agent.queue.enqueue import enqueue_many_tx
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 PATIENCE_MS = 10 * 60 * 1000
 SAME_ROUNDS = 5
 """After so many rounds in which the tails asked for the very same jobs nothing is getting on."""
+MERGE_S = 5.0
+"""So long at most the text index is merged at the end; what is left waits for the next end, or for an idle moment."""
 
 
 class Step(Enum):
@@ -143,6 +146,7 @@ class OnceRun:
         reason = self._guard.verdict(quiet, wall_ms, left)
         if reason:
             return unfinished(reason)
+        merge_pieces(connection, MERGE_S)
         return SupervisorResult(Ended.FINISHED, failed_jobs=count_jobs(connection, wall_ms).failed)
 
     def _enqueue(self, connection: Connection, jobs: Sequence[NewJob], wall_ms: int) -> int:

@@ -6,7 +6,7 @@ Times are monotonic seconds, handed in.
 from __future__ import annotations
 
 SHRINK_AFTER_S = 3.0
-"""After so long a rest the write-ahead log is brought in, once."""
+"""After so long a rest the memory is tidied, once."""
 
 
 class Rest:
@@ -34,13 +34,17 @@ class Rest:
             self.left_over_since = now
 
     def shrink_at(self) -> float | None:
-        """Return when the log is to be brought in, or ``None``."""
+        """Return when the memory is to be tidied, or ``None``."""
         return None if self.since is None or self._is_shrunk else self.since + SHRINK_AFTER_S
 
     def is_to_shrink(self, now: float) -> bool:
-        """Return whether it is to be brought in now; true once in a rest."""
+        """Return whether it is to be tidied now; true once in a rest, and once more after each ``shrink_again``."""
         at = self.shrink_at()
         if at is None or now < at:
             return False
         self._is_shrunk = True
         return True
+
+    def shrink_again(self) -> None:
+        """Take in that there is more to tidy, at the next look."""
+        self._is_shrunk = False

@@ -35,7 +35,7 @@ from agent.supervisor.sleepgap import GAP_SECONDS, SleepGap
 from agent.supervisor.status import Facts, state_of
 from agent.supervisor.stopping import StopBudget
 from agent.supervisor.storage import Storage
-from agent.supervisor.tick import Housekeeping, TickReport, ledger_keeper, shrink_wal
+from agent.supervisor.tick import Housekeeping, TickReport, ledger_keeper, tidy
 from agent.supervisor.watch import SourceWatch
 from agent.supervisor.workforce import Workforce
 from agent.system.watching import SystemWatching
@@ -215,8 +215,9 @@ class Supervisor:
             is_busy=self._workforce.is_busy or claimable > 0 or self._look.running > 0,
             is_left_over=claimable > 0 and not self._workforce.is_changing,
         )
-        if self._rest.is_to_shrink(now):
-            self._storage.attempt("a checkpoint", lambda it: shrink_wal(it, self._paths.database), now)
+        tidy_up = self._rest.is_to_shrink(now)
+        if tidy_up and self._storage.attempt("tidying up", lambda it: tidy(it, self._paths.database), now) is False:
+            self._rest.shrink_again()
 
     def _tick_if_due(self, now: float, wall_ms: int) -> None:
         if now < self._next_tick_at(now):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.db.text_index import merge_pieces
 from agent.queue.enqueue import enqueue
 from agent.queue.flush import enqueue_flush_stale
 from agent.queue.prune import prune, settle_superseded
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 KeepLedger = Callable[["Connection", int], None]
 SWEEP_AT_LEAST_EVERY_MS = 10 * 60 * 1000
 DAY_MS = 24 * 3_600_000
+TIDY_S = 0.1
 _log = logging.getLogger("sapwood.supervisor")
 
 
@@ -198,6 +200,17 @@ class Housekeeping:
             self._asked_ms.get(source.id, 0) + round(intent.schedule.sync_seconds * 1000) for source in intent.sources
         ]
         return min(moments, default=None)
+
+
+def tidy(connection: Connection, database: Path) -> bool:
+    """Merge the text index and then shrink the log, for idle moments; return whether all that is done.
+
+    Blocks for a tenth of a second or so, and for ``shrink_wal``. Writes nothing where nothing is to do.
+    """
+    if not merge_pieces(connection, TIDY_S):
+        return False
+    shrink_wal(connection, database)
+    return True
 
 
 def shrink_wal(connection: Connection, database: Path) -> bool:

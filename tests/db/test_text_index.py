@@ -3,7 +3,7 @@ import random
 import pytest
 
 from agent.db import Connection, Database
-from agent.db.text_index import MANY_NODES, add_text, index_text, many_removed, remove_text
+from agent.db.text_index import MANY_NODES, add_text, index_text, many_removed, merge_pieces, remove_text
 from agent.paths import Paths
 
 
@@ -73,5 +73,70 @@ def test_removed_words_are_in_no_byte_of_the_file(database: Database, count: int
     assert left() == 0
     assert connection.value("SELECT v FROM mem_tree_text_config WHERE k = 'secure-delete'") == 1
     assert connection.all("SELECT rowid FROM mem_tree_text WHERE mem_tree_text MATCH ?", (planted[0],)) == []
+    with connection.write():
+        connection.run("INSERT INTO mem_tree_text (mem_tree_text) VALUES ('integrity-check')")
+
+
+def _pieces(connection: Connection) -> int:
+    return int(connection.value("SELECT count(DISTINCT segid) FROM mem_tree_text_idx"))
+
+
+def _write_apart(connection: Connection, nodes: range) -> dict[int, str]:
+    chance = random.Random(nodes.start)
+    words = ["".join(chance.choices("bdfgklmnprst", k=8)) for _ in range(400)]
+    texts = {node: f"{' '.join(chance.choices(words, k=60))} mark{node}x" for node in nodes}
+    for node, text in texts.items():
+        with connection.write():
+            add_text(connection, node, None, None, text)
+    return texts
+
+
+def test_merging_leaves_few_pieces_and_comes_to_an_end_at_which_it_writes_nothing(database: Database) -> None:
+    connection = database.connection
+    texts = _write_apart(connection, range(1, 96))
+    before = _pieces(connection)
+    assert merge_pieces(connection, 60)
+    assert _pieces(connection) < min(before, 5)
+    connection.value("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert merge_pieces(connection, 60)
+    assert database.path.with_name(database.path.name + "-wal").stat().st_size == 0
+    assert [find(connection, f"mark{node}x") for node in texts] == [[node] for node in texts]
+    with connection.write():
+        connection.run("INSERT INTO mem_tree_text (mem_tree_text) VALUES ('integrity-check')")
+
+
+def test_merging_ends_in_time_and_goes_on_at_the_next_call(database: Database) -> None:
+    connection = database.connection
+    _write_apart(connection, range(1, 400))
+    calls = 1
+    while not merge_pieces(connection, 0):
+        calls += 1
+    assert 1 < calls < 100
+    assert _pieces(connection) < 5
+
+
+def test_words_taken_out_amid_a_merge_are_in_no_byte_of_the_file(database: Database) -> None:
+    connection = database.connection
+    texts = _write_apart(connection, range(1, 400))
+    chance = random.Random(5)
+    planted = [f"qwiz{''.join(chance.choices('aeioubdfgklmn', k=9))}" for _ in range(40)]
+    for node, word in enumerate(planted, 1_000):
+        with connection.write():
+            add_text(connection, node, None, None, f"{word} {texts[node - 999]}")
+
+    def left() -> int:
+        connection.value("PRAGMA wal_checkpoint(TRUNCATE)")
+        data = database.path.read_bytes()
+        return sum(word[5:].encode() in data for word in planted)
+
+    assert left() > 20
+    assert not merge_pieces(connection, 0)
+    for node, word in enumerate(planted, 1_000):
+        with connection.write():
+            remove_text(connection, node, None, None, f"{word} {texts[node - 999]}")
+        merge_pieces(connection, 0)
+    assert left() == 0
+    assert merge_pieces(connection, 60)
+    assert left() == 0
     with connection.write():
         connection.run("INSERT INTO mem_tree_text (mem_tree_text) VALUES ('integrity-check')")

@@ -10,6 +10,7 @@ from agent.clock import FakeClock
 from agent.config import Intent, ScheduleIntent, SourceIntent
 from agent.db import Connection
 from agent.db.connection import connect
+from agent.db.text_index import add_text
 from agent.paths import Paths
 from agent.queue.claim import claim_next
 from agent.queue.counts import count_jobs
@@ -18,7 +19,8 @@ from agent.queue.registry import JobContext, JobSpec, Registry, SweepContext
 from agent.queue.types import NOTHING_TO_DO, Job, NewJob, Plan
 from agent.states import JobKind
 from agent.supervisor.looking import look_at_queue
-from agent.supervisor.tick import Housekeeping, shrink_wal
+from agent.supervisor.rest import SHRINK_AFTER_S, Rest
+from agent.supervisor.tick import Housekeeping, shrink_wal, tidy
 
 SOURCES = tuple(SourceIntent(id=name, kind="folder", name=name, paths=("/nowhere",)) for name in ("notes", "mail"))
 INTENT = Intent(sources=SOURCES, schedule=ScheduleIntent(sync_seconds=900))
@@ -231,6 +233,32 @@ def test_wal_is_cut_to_nothing_and_then_left_alone(connection: Connection, paths
     assert shrink_wal(connection, paths.database)
     assert wal.stat().st_size == 0
     assert not shrink_wal(connection, paths.database)
+
+
+def test_a_rest_merges_the_text_index_bit_by_bit_and_then_writes_nothing(
+    connection: Connection, paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.supervisor.tick.TIDY_S", 0.0)
+    for node in range(1, 200):
+        with connection.write():
+            add_text(connection, node, None, None, " ".join(f"w{node * word % 997}" for word in range(60)))
+    pieces = "SELECT count(DISTINCT segid) FROM mem_tree_text_idx"
+    before = connection.value(pieces)
+    wal = paths.database.with_name("chunks.db-wal")
+    rest = Rest()
+    rest.note(0.0, is_busy=False, is_left_over=False)
+    assert not rest.is_to_shrink(SHRINK_AFTER_S - 0.1)
+    looks = 0
+    while rest.is_to_shrink(SHRINK_AFTER_S + looks):
+        looks += 1
+        if not tidy(connection, paths.database):
+            rest.shrink_again()
+    assert 1 < looks < 100
+    assert connection.value(pieces) < before
+    assert rest.shrink_at() is None
+    assert wal.stat().st_size == 0
+    assert tidy(connection, paths.database)
+    assert wal.stat().st_size == 0
 
 
 def test_a_source_whose_look_is_parked_is_not_asked_for_at_every_turn(
