@@ -24,6 +24,7 @@ from agent.config import load_intent
 from agent.db.aside import BEFORE_RESTORE, KEPT_COPIES, copy_name, drop_copies, move_aside
 from agent.db.backup import carried, copy_memory, no_progress, open_read_only, swap_in, verify
 from agent.db.connection import connect
+from agent.db.faults import FaultClass, classify
 from agent.db.state import DAMAGE_KEY, PAUSE_KEY, get_state, set_state
 from agent.errors import AgentFault, ConfigBroken, DatabaseCorrupt, SapwoodError, UsageFault
 from agent.ingest.push import forget_in_inbox
@@ -66,7 +67,8 @@ def restore(paths: Paths, file: Path, *, clock: Clock = SYSTEM_CLOCK, progress: 
             "this backup is damaged", f"{file}: {found.findings[0]}", "name another one; nothing was changed"
         )
     paths.make()
-    refuse_without_room(paths.data_dir, 3 * found.bytes)
+    # The stage, the same in the write-ahead log and in the file, and what is there now, which is kept.
+    refuse_without_room(paths.data_dir, 3 * found.bytes + _size(paths.database))
     stage = paths.data_dir / f"{paths.database.name}.restoring-{os.getpid()}"
     _remove_stages(paths)
     try:
@@ -102,8 +104,8 @@ def _restore(paths: Paths, file: Path, size: int, stage: Path, clock: Clock, pro
         live, kept_as = _open_live(paths, clock, notes)
         try:
             if kept_as is None:
-                kept_as = _keep(paths, live, clock)
-            _make_ready(staged, live, clock)
+                kept_as = _keep(paths, live, file, clock)
+            _make_ready(staged, live, clock, notes)
             staged.run("VACUUM")  # what was dropped and forgotten leaves no room behind
             swap_in(staged, live, progress)
             if not is_applied(live, ledger := read_ledger(paths)):
@@ -149,11 +151,11 @@ def _open_live(paths: Paths, clock: Clock, notes: list[str]) -> tuple[Connection
             instance.release()
 
 
-def _keep(paths: Paths, live: Connection, clock: Clock) -> str | None:
-    """Copy what is there, and return where; ``None`` where there is nothing."""
+def _keep(paths: Paths, live: Connection, file: Path, clock: Clock) -> str | None:
+    """Copy what is there, and return where; ``None`` where there is nothing. ``file`` may be such a copy itself."""
     if live.value("SELECT 1 FROM mem_tree_items LIMIT 1") is None:
         return None
-    drop_copies(paths.database, BEFORE_RESTORE, KEPT_COPIES - 1)
+    drop_copies(paths.database, BEFORE_RESTORE, KEPT_COPIES - 1, spare=file)
     target = copy_name(paths.database, BEFORE_RESTORE, clock.now_ms())
     try:
         copy_memory(live.raw, target)
@@ -163,17 +165,25 @@ def _keep(paths: Paths, live: Connection, clock: Clock) -> str | None:
     return str(target)
 
 
-def _make_ready(staged: Connection, live: Connection, clock: Clock) -> None:
+def _make_ready(staged: Connection, live: Connection, clock: Clock, notes: list[str]) -> None:
     """Give back what was being done when the backup was made; take over who is alive, and what the owner said since."""
     release_running_locks(staged, running_workers(staged), clock.now_ms())
-    workers = live.all("SELECT worker_id, pid, started_at_ms, wake_port FROM mem_tree_workers")
+    try:
+        workers = live.all("SELECT worker_id, pid, started_at_ms, wake_port FROM mem_tree_workers")
+        said = {key: get_state(live, key) for key in (PAUSE_KEY, DAMAGE_KEY)}
+    except apsw.Error as error:
+        if classify(error) is not FaultClass.CORRUPT:
+            raise
+        # It opened, and is damaged further in: that is what a backup is for. Workers look by themselves, a bit later.
+        workers, said = [], {}
+        notes.append("the memory that was there is damaged: a pause that it knew of is not in force any more")
     with staged.write(full=True):
         staged.run("DELETE FROM mem_tree_workers")
         staged.many(
             "INSERT INTO mem_tree_workers (worker_id, pid, started_at_ms, wake_port) VALUES (?, ?, ?, ?)", workers
         )
         for key in (PAUSE_KEY, DAMAGE_KEY):
-            set_state(staged, key, get_state(live, key))
+            set_state(staged, key, said.get(key))
 
 
 def _shrink(live: Connection) -> None:
@@ -187,6 +197,13 @@ def _forget_held() -> None:
     from agent.recall.vectors import forget_held_windows
 
     forget_held_windows()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _remove(path: Path) -> None:

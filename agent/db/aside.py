@@ -97,9 +97,11 @@ def copies(database: Path, mark: str) -> list[Copy]:
     return sorted(found, key=lambda copy: (copy.at_ms, copy.path.name), reverse=True)
 
 
-def drop_copies(database: Path, mark: str, keep: int) -> None:
-    """Remove all but the newest copies under a mark. Raises ``OSError``."""
+def drop_copies(database: Path, mark: str, keep: int, *, spare: Path | None = None) -> None:
+    """Remove all but the newest copies under a mark; ``spare``, in use just now, stays too. Raises ``OSError``."""
     for copy in copies(database, mark)[keep:]:
+        if spare is not None and copy.path.samefile(spare):
+            continue
         for suffix in ("", *_SIDE_FILES):
             Path(f"{copy.path}{suffix}").unlink(missing_ok=True)
 

@@ -16,6 +16,7 @@ from agent.actions.backing_up import back_up
 from agent.actions.home import open_home
 from agent.actions.restoring import restore
 from agent.actions.sources import add
+from agent.clock import FakeClock
 from agent.db import Connection, backup, connect
 from agent.db.aside import BEFORE_RESTORE, DAMAGED, copies
 from agent.db.backup import CarriedFile, carry
@@ -252,6 +253,30 @@ def test_damaged_memory_is_moved_aside(home: Paths, file: Path) -> None:
     assert ids_of(home.database) == before
 
 
+@pytest.mark.parametrize("table", ["mem_tree_items", "mem_tree_chunks", "mem_tree_state", "mem_tree_workers"])
+def test_memory_that_opens_and_is_damaged_further_in_is_healed(table: str, home: Paths, file: Path) -> None:
+    before = ids_of(home.database)
+    _damaged(home.database, table)
+    restore(home, file)
+    connection = connect(home.database)
+    assert findings(connection, deep=True) == []
+    connection.close()
+    assert ids_of(home.database) == before
+
+
+def test_older_of_the_kept_copies_can_be_restored(home: Paths, file: Path) -> None:
+    clock = FakeClock(1_750_000_000_000)
+    for _ in range(2):
+        restore(home, file, clock=clock)
+        clock.advance(60)
+    older = copies(home.database, BEFORE_RESTORE)[-1].path
+    assert restore(home, older, clock=clock).chunks == 2
+    assert older.exists(), "what is restored from is not removed as an old copy"
+    restore(home, file, clock=clock)
+    assert len(copies(home.database, BEFORE_RESTORE)) == 2
+    assert not older.exists()
+
+
 def test_home_without_a_memory_gets_one(file: Path, tmp_path: Path, home: Paths) -> None:
     here = paths_under(tmp_path / "new machine")
     done = restore(here, file)
@@ -264,9 +289,9 @@ def _garbage(file: Path) -> None:
     file.write_bytes(b"no database at all " * 500)
 
 
-def _damaged(file: Path) -> None:
+def _damaged(file: Path, table: str = "mem_tree_chunks") -> None:
     raw = apsw.Connection(str(file))
-    page = raw.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'mem_tree_chunks'").fetchall()[0][0]
+    page = raw.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).fetchall()[0][0]
     raw.close()
     with file.open("r+b") as stream:
         stream.seek(4096 * (page - 1))
