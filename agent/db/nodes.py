@@ -21,6 +21,11 @@ DELETE FROM mem_tree_vectors
 """
 
 
+def remove_vectors(connection: Connection, node: int) -> None:
+    """Delete the vectors of a chunk's number, or of minus a summary's, inside the caller's transaction."""
+    connection.run(_DELETE_VECTORS, (node,))
+
+
 def remove_chunk(connection: Connection, chunk_id: str) -> bool:
     """Delete a chunk with its index row, vectors, score, entities, results and places in trees.
 
@@ -31,10 +36,7 @@ def remove_chunk(connection: Connection, chunk_id: str) -> bool:
         return False
     seq, title, heading_path, text = row
     remove_text(connection, seq, title, heading_path, text)
-    connection.run(
-        _DELETE_VECTORS,
-        (seq,),
-    )
+    remove_vectors(connection, seq)
     connection.run("DELETE FROM mem_tree_results WHERE node_id = ?", (chunk_id,))
     detach_node(connection, chunk_id)
     # Scores and entities go with the chunk by foreign key.
@@ -47,17 +49,25 @@ def remove_summary(connection: Connection, summary_id: str) -> bool:
 
     Its children's edges are the caller's to move. Runs inside the caller's transaction; returns whether it was there.
     """
+    if not clear_summary(connection, summary_id):
+        return False
+    detach_node(connection, summary_id)
+    return True
+
+
+def clear_summary(connection: Connection, summary_id: str) -> bool:
+    """Delete a summary's row with its words, vectors and results; its places in trees stay for the row after it.
+
+    A text that is made again gets a new number with it, so that nothing made from the old text is stored for the new
+    one. Runs inside the caller's transaction; returns whether it was there.
+    """
     row = connection.one("SELECT seq, title, text FROM mem_tree_summaries WHERE summary_id = ?", (summary_id,))
     if row is None:
         return False
     seq, title, text = row
     remove_text(connection, -seq, title, None, text)
-    connection.run(
-        _DELETE_VECTORS,
-        (-seq,),
-    )
+    remove_vectors(connection, -seq)
     connection.run("DELETE FROM mem_tree_results WHERE node_id = ?", (summary_id,))
-    detach_node(connection, summary_id)
     connection.run("DELETE FROM mem_tree_summaries WHERE seq = ?", (seq,))
     return True
 
@@ -139,6 +149,17 @@ def detach_node(connection: Connection, node_id: str, tree_seq: int | None = Non
             """,
             (alone_in, level, sort_key),
         )
+    mark_above(connection, node_id, tree_seq)
+    connection.run(
+        "DELETE FROM mem_tree_edges WHERE node_id = ?1 AND (?2 IS NULL OR tree_seq = ?2)", (node_id, tree_seq)
+    )
+    connection.run(
+        "DELETE FROM mem_tree_buffers WHERE node_id = ?1 AND (?2 IS NULL OR tree_seq = ?2)", (node_id, tree_seq)
+    )
+
+
+def mark_above(connection: Connection, node_id: str, tree_seq: int | None = None) -> None:
+    """Mark the summaries right above a node stale, in every tree (or in one): it left, or says something else now."""
     connection.run(
         """
         UPDATE mem_tree_summaries SET stale = 1
@@ -149,10 +170,4 @@ def detach_node(connection: Connection, node_id: str, tree_seq: int | None = Non
          )
         """,
         (node_id, tree_seq),
-    )
-    connection.run(
-        "DELETE FROM mem_tree_edges WHERE node_id = ?1 AND (?2 IS NULL OR tree_seq = ?2)", (node_id, tree_seq)
-    )
-    connection.run(
-        "DELETE FROM mem_tree_buffers WHERE node_id = ?1 AND (?2 IS NULL OR tree_seq = ?2)", (node_id, tree_seq)
     )

@@ -304,6 +304,9 @@ ALTER TABLE mem_tree_files ADD COLUMN tail_hash TEXT;
 ALTER TABLE mem_tree_sources ADD COLUMN look_ms INTEGER;
 ALTER TABLE mem_tree_sources ADD COLUMN reading_version INTEGER NOT NULL DEFAULT 1;
 
+-- Hash of all that its text was made from: a child that came back as it was is told from one with another title.
+ALTER TABLE mem_tree_summaries ADD COLUMN input_hash TEXT;
+
 -- What a look must not decide alone: one open question a source at most. Answers stand in the ledger.
 CREATE TABLE mem_tree_questions (
   source_id    TEXT PRIMARY KEY,

@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING
 
 from agent import ids
+from agent.db.nodes import remove_vectors
 from agent.ingest.score import deep_score
 from agent.queue.types import NewJob, NodeRef
 from agent.states import Lifecycle, SourceKind
@@ -58,6 +59,9 @@ def admit_parked_tx(connection: Connection, item_seq: int, now_ms: int) -> list[
                 seq,
             ),
         )
+        if not decision.admitted:
+            # It may have got them while it waited.
+            remove_vectors(connection, seq)
         connection.run(
             "UPDATE mem_tree_score SET deep = ?, decided_at_ms = ? WHERE chunk_seq = ?", (decision.score, now_ms, seq)
         )

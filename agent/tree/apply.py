@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent.db.nodes import detach_node, remove_summary
+from agent.db.nodes import clear_summary, detach_node, mark_above, remove_summary
 from agent.db.text_index import add_text
 from agent.states import Lifecycle, NodeKind
-from agent.tree.request import NewSummary
+from agent.tree.request import NewSummary, as_child, load_child
 from agent.tree.store import (
     ROOT,
     NodeRow,
@@ -22,7 +22,9 @@ from agent.tree.store import (
     first_child_key,
     put_in_buffer,
     put_under,
+    row_numbers,
     rows_between,
+    summary_head,
     take_edges,
     take_from_buffer,
 )
@@ -34,11 +36,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A wanted group with the id of its summary, and the summary itself where it had to be made."""
+    """A wanted group with the id of its summary, and the summary itself where it had to be made.
+
+    ``read`` are the numbers of the children that were read for it, ``None`` where a live summary is adopted unread.
+    """
 
     wanted: Wanted
     summary_id: str = ""
     made: NewSummary | None = None
+    read: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ def apply_groups(
 def _as_read(connection: Connection, tree: Tree, level: int, one: Prepared) -> bool:
     """Return whether exactly these rows still stand where the group begins to where it ends, under what they did."""
     rows = one.wanted.rows
-    if one.wanted.kind == "summary" and one.made is None and not _is_live(connection, one.summary_id):
+    if one.wanted.kind == "summary" and not _says_the_same(connection, one):
         return False
     if one.wanted.kind == "root":
         found = rows_between(connection, tree.tree_seq, level, b"", b"\xff" * 64, 2)
@@ -91,6 +97,16 @@ def _as_read(connection: Connection, tree: Tree, level: int, one: Prepared) -> b
         standing = {(row.sort_key, row.node_id, row.parent_id) for row in found}
         return all((row.sort_key, row.node_id, row.parent_id) in standing for row in rows)
     return [(row.node_id, row.parent_id) for row in found] == [(row.node_id, row.parent_id) for row in rows]
+
+
+def _says_the_same(connection: Connection, one: Prepared) -> bool:
+    """Return whether the children of a group are what its text was, or is to be, made from."""
+    head = summary_head(connection, one.summary_id)
+    if one.made is None and head is None:
+        return False
+    if one.read is None:
+        return head is not None and not head.stale
+    return row_numbers(connection, one.wanted.rows) == list(one.read)
 
 
 def _move_children(connection: Connection, tree: Tree, level: int, one: Prepared, now_ms: int) -> None:
@@ -210,16 +226,18 @@ def _mark_provisional(connection: Connection, tree: Tree, from_level: int, node:
 
 
 def _store_summary(connection: Connection, tree: Tree, one: Prepared, now_ms: int) -> int:
-    """Insert the summary, or keep the live one of the same children; return its tokens."""
+    """Insert the summary, keep the live one made from the same, or put it in that one's place; return its tokens."""
     provisional = int(not one.wanted.final)
-    if one.made is None or _is_live(connection, one.summary_id):
+    head = summary_head(connection, one.summary_id)
+    if one.made is None or (head is not None and head.input_hash == one.made.input_hash):
         connection.run(
             "UPDATE mem_tree_summaries SET stale = 0, provisional = ?, sort_key = ? WHERE summary_id = ?",
             (provisional, one.wanted.rows[0].sort_key, one.summary_id),
         )
         tokens = connection.value("SELECT tokens FROM mem_tree_summaries WHERE summary_id = ?", (one.summary_id,))
         return int(tokens)
-    insert_summary(connection, tree, one.made, one.wanted.rows[0].sort_key, bool(provisional), now_ms)
+    store = insert_summary if head is None else renew_summary
+    store(connection, tree, one.made, one.wanted.rows[0].sort_key, now_ms, provisional=not one.wanted.final)
     return one.made.tokens
 
 
@@ -227,16 +245,50 @@ def _is_live(connection: Connection, summary_id: str) -> bool:
     return connection.one("SELECT 1 FROM mem_tree_summaries WHERE summary_id = ?", (summary_id,)) is not None
 
 
+def renew_summary(
+    connection: Connection,
+    tree: Tree,
+    made: NewSummary,
+    sort_key: bytes,
+    now_ms: int,
+    *,
+    provisional: bool = False,
+    stale: bool = False,
+) -> None:
+    """Put a summary that was made again in the place of the one with its id, inside the caller's transaction.
+
+    Words, vectors and results of the old one go. Where it says something else, what is above it is stale.
+    """
+    before = load_child(connection, NodeKind.SUMMARY, made.summary_id)
+    clear_summary(connection, made.summary_id)
+    insert_summary(connection, tree, made, sort_key, now_ms, provisional=provisional, stale=stale)
+    if before == as_child(made):
+        return
+    mark_above(connection, made.summary_id)
+    for table in ("edges", "buffers"):
+        connection.run(
+            f"UPDATE mem_tree_{table} SET tokens = ? WHERE node_id = ? AND tree_seq = ?",
+            (made.tokens, made.summary_id, tree.tree_seq),
+        )
+
+
 def insert_summary(
-    connection: Connection, tree: Tree, made: NewSummary, sort_key: bytes, provisional: bool, now_ms: int
+    connection: Connection,
+    tree: Tree,
+    made: NewSummary,
+    sort_key: bytes,
+    now_ms: int,
+    *,
+    provisional: bool = False,
+    stale: bool = False,
 ) -> None:
     """Store a summary with its index row inside the caller's transaction."""
     connection.run(
         """
         INSERT INTO mem_tree_summaries (
           summary_id, shape_id, tree_seq, source_id, level, sort_key, title, text, tokens, leaves, first_time_ms,
-          last_time_ms, signature, provisional, degraded, created_at_ms
-        ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+          last_time_ms, signature, provisional, degraded, stale, input_hash, created_at_ms
+        ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
         (
             made.summary_id,
@@ -254,6 +306,8 @@ def insert_summary(
             made.signature,
             int(provisional),
             int(made.degraded),
+            int(stale),
+            made.input_hash,
             now_ms,
         ),
     )

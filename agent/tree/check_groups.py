@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from agent.db.check import pages
 from agent.ids import shape_id
 from agent.tree.due import highest_level, tree_rests
+from agent.tree.request import build_request, input_hash, load_children
 from agent.tree.shape import ends_group
 from agent.tree.store import ROOT, NodeRow, Tree, rows_between, tree_of_seq, walk_level
 
@@ -82,7 +83,7 @@ def _group(connection: Connection, tree: Tree, level: int, rows: Sequence[NodeRo
     promoted = parent == rows[0].node_id
     if not promoted:
         stored = connection.one(
-            "SELECT shape_id, stale, leaves FROM mem_tree_summaries WHERE summary_id = ?", (parent,)
+            "SELECT shape_id, stale, leaves, input_hash FROM mem_tree_summaries WHERE summary_id = ?", (parent,)
         )
         # One that is gone is named by the links; one that lost a child will be made again.
         if stored is None or stored[1]:
@@ -93,6 +94,10 @@ def _group(connection: Connection, tree: Tree, level: int, rows: Sequence[NodeRo
             return
         if stored[2] != (leaves := _leaves(connection, tree, level, parent)):
             yield f"level {level + 1}: summary {parent} says {stored[2]} leaves, counted {leaves}"
+        children = load_children(connection, rows)
+        # Those that an earlier version made do not say what they were made from.
+        if children and stored[3] and stored[3] != input_hash(build_request(children, level + 1, tree.kind)):
+            yield f"level {level + 1}: summary {parent} was made from other texts or titles than those below it"
     first, last = rows[0], rows[-1]
     for above in rows_between(connection, tree.tree_seq, level + 1, first.sort_key, first.sort_key):
         if above.node_id != parent:

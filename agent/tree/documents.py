@@ -1,7 +1,8 @@
 """``seal_document``: the tree of one document's current version, and its root's place in the source's tree.
 
 A document is small, so its whole shape is computed each time. What stands already is used again by shape, so an edit
-makes one path of summaries; the old tree stays whole until the new one is.
+makes one path of summaries; the old tree stays whole until the new one is. A summary that stands nowhere yet is stale:
+nothing below it could tell it of a change, so what it was made from is compared before it is used.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.db.nodes import detach_node, remove_summary
+from agent.db.nodes import detach_node, mark_above, remove_summary
 from agent.ids import summary_id, tree_id
 from agent.queue.types import NOTHING_TO_DO, NewJob, NodeRef, Plan, StalePlan
 from agent.states import Lifecycle, NodeKind, TreeKind
-from agent.tree.apply import insert_summary
+from agent.tree.apply import insert_summary, renew_summary
 from agent.tree.request import (
     Child,
     NewSummary,
     as_child,
     build_request,
     calls_model,
+    input_hash,
     load_child,
     make_summary,
     passes_through,
@@ -67,8 +69,20 @@ class _Item:
 class _Live:
     """What is known of a summary that stands in, or was made for, this document's tree."""
 
+    number: int
     summary_id: str
     tokens: int
+    sort_key: bytes
+    stale: bool
+    input_hash: str | None
+
+
+@dataclass(frozen=True)
+class _Leaves:
+    """The admitted chunks of an item in order, and their rows' numbers: one with another title has another."""
+
+    nodes: tuple[ShapeNode, ...]
+    numbers: tuple[int, ...]
 
 
 def plan_seal_document(
@@ -89,7 +103,7 @@ def plan_seal_document(
         leaves = _load_leaves(connection, item.item_seq)
         name = tree_id("document", item.source_id, item.item_key)
         live = _load_live(connection, name)
-    shape = whole_shape(name, leaves)
+    shape = whole_shape(name, leaves.nodes)
     try:
         made, complete = _make_missing(context, shape, live, summariser, built_in or summariser)
     except StalePlan as stale:
@@ -101,10 +115,17 @@ def plan_seal_document(
             raise StalePlan("the document's version")
         if _load_leaves(settling, item.item_seq) != leaves:
             raise StalePlan("the document's chunks")
+        if _load_live(settling, name) != live:
+            raise StalePlan("the summaries of the document's tree")
         tree = make_tree(settling, name, TreeKind.DOCUMENT, item.source_id, item.item_key, now)
         for node, summary in made:
-            if _summary_there(settling, summary.summary_id) is None:
-                insert_summary(settling, tree, summary, node.sort_key, False, now)
+            known = live.get(node.shape_id)
+            store = insert_summary
+            if known is not None and known.summary_id == summary.summary_id:
+                store = renew_summary
+            elif known is not None:
+                mark_above(settling, known.summary_id)
+            store(settling, tree, summary, node.sort_key, now, stale=not complete)
         if not complete:
             return [NewJob.seal_document(item.doc_id, item.version_ms)]
         return _stand(settling, tree, item, shape, now)
@@ -131,28 +152,28 @@ def _load_item(connection: Connection, source_id: str, item_key: str) -> _Item |
     return None if row is None or is_stream(row[6]) else _Item(*row[:6])
 
 
-def _load_leaves(connection: Connection, item_seq: int) -> list[ShapeNode]:
-    """Return the admitted chunks of an item in order as leaves."""
+def _load_leaves(connection: Connection, item_seq: int) -> _Leaves:
     rows = connection.all(
         """
-        SELECT chunk_id, tokens, break_key, order_key
+        SELECT chunk_id, tokens, break_key, order_key, seq
           FROM mem_tree_chunks
          WHERE item_seq = ? AND lifecycle IN ('admitted', 'buffered', 'sealed')
          ORDER BY order_key
         """,
         (item_seq,),
     )
-    return [
+    nodes = [
         ShapeNode(chunk_id, chunk_id, tokens, break_key, break_key, order_bytes(order), order_bytes(order))
-        for chunk_id, tokens, break_key, order in rows
+        for chunk_id, tokens, break_key, order, _ in rows
     ]
+    return _Leaves(tuple(nodes), tuple(row[4] for row in rows))
 
 
 def _load_live(connection: Connection, name: str) -> dict[str, _Live]:
     """Return the summaries of the document's tree by shape id."""
     rows = connection.all(
         """
-        SELECT s.shape_id, s.summary_id, s.tokens
+        SELECT s.shape_id, s.seq, s.summary_id, s.tokens, s.sort_key, s.stale, s.input_hash
           FROM mem_tree_summaries AS s
           JOIN mem_tree_trees AS t ON t.tree_seq = s.tree_seq
          WHERE t.tree_id = ?
@@ -160,7 +181,10 @@ def _load_live(connection: Connection, name: str) -> dict[str, _Live]:
         """,
         (name,),
     )
-    return {shape: _Live(summary, tokens) for shape, summary, tokens in rows}
+    return {
+        shape: _Live(number, summary, tokens, bytes(sort_key), bool(stale), made_from)
+        for shape, number, summary, tokens, sort_key, stale, made_from in rows
+    }
 
 
 def _make_missing(
@@ -176,13 +200,20 @@ def _make_missing(
     until = context.clock.monotonic() + SECONDS_A_RUN
     for level, found in enumerate(shape.grouped):
         for node, group in zip(shape.levels[level + 1], found, strict=True):
-            if group.end - group.start == 1 or node.shape_id in live or node.shape_id in made:
+            if group.end - group.start == 1:
+                continue
+            below = shape.levels[level][group.start : group.end]
+            known = live.get(node.shape_id)
+            if known is not None and not known.stale and not any(child.shape_id in made for child in below):
                 continue
             context.check()
+            children = _children(context.connection, below, live, made)
+            request = build_request(children, level + 1, TreeKind.DOCUMENT)
+            if known is not None and known.input_hash == input_hash(request):
+                # A child left and came back as it was.
+                continue
             if len(made) >= SUMMARIES_A_RUN or (made and context.clock.monotonic() > until):
                 return list(made.values()), False
-            children = _children(context.connection, shape.levels[level][group.start : group.end], live, made)
-            request = build_request(children, level + 1, TreeKind.DOCUMENT)
             passing = passes_through(request)
             if not passing and calls_model(summariser):
                 if calls:
@@ -226,10 +257,6 @@ def _children(
     return children
 
 
-def _summary_there(connection: Connection, wanted: str) -> object:
-    return connection.one("SELECT 1 FROM mem_tree_summaries WHERE summary_id = ?", (wanted,))
-
-
 def _stand(connection: Connection, tree: Tree, item: _Item, shape: WholeShape, now_ms: int) -> Sequence[NewJob]:
     """Let the rows be the shape: edges, summaries, root, lifecycle; return the append of the root where it is due."""
     live = _load_live(connection, tree.tree_id)
@@ -241,7 +268,15 @@ def _stand(connection: Connection, tree: Tree, item: _Item, shape: WholeShape, n
     ):
         if live[shape_key].summary_id != summary or (shape_key not in rows.shapes):
             remove_summary(connection, summary)
-    # A child that left and came back is the same child.
+    connection.many(
+        "UPDATE mem_tree_summaries SET sort_key = ? WHERE seq = ?",
+        [
+            (row.sort_key, live[row.shape_id].number)
+            for (level, _), row in rows.edges.items()
+            if row.shape_id in live and row.sort_key != live[row.shape_id].sort_key
+        ],
+    )
+    # All of them were compared with what is below them now.
     connection.run("UPDATE mem_tree_summaries SET stale = 0 WHERE tree_seq = ? AND stale = 1", (tree.tree_seq,))
     connection.run(
         "UPDATE mem_tree_chunks SET lifecycle = ? WHERE item_seq = ? AND lifecycle IN ('admitted', 'buffered')",
@@ -333,7 +368,10 @@ def _places(connection: Connection, source_tree: Tree, item: _Item) -> list[Node
 def _stand_in_source(
     connection: Connection, source_tree: Tree | None, item: _Item, root: NodeRow | None
 ) -> Sequence[NewJob]:
-    """Return the append of the root unless it stands in the source's tree; take an empty document's leaf out."""
+    """Return the append of the root unless it stands in the source's tree; take an empty document's leaf out.
+
+    Of a root that stands there and says something else now, what is above it is sealed again.
+    """
     standing = [] if source_tree is None else _places(connection, source_tree, item)
     grown = item.held_hash
     jobs: list[NewJob] = []
@@ -345,5 +383,21 @@ def _stand_in_source(
         for row in standing:
             detach_node(connection, row.node_id, source_tree.tree_seq)
         jobs.append(NewJob.seal(source_tree.tree_id, 0))
+    elif root is not None and source_tree is not None and _is_news(connection, source_tree, root):
+        jobs.append(NewJob.seal(source_tree.tree_id, 0))
     connection.run("UPDATE mem_tree_items SET grown_hash = ? WHERE item_seq = ?", (grown, item.item_seq))
     return jobs
+
+
+def _is_news(connection: Connection, source_tree: Tree, root: NodeRow) -> bool:
+    found = connection.one(
+        """
+        SELECT 1
+          FROM mem_tree_edges AS e
+          JOIN mem_tree_summaries AS s ON s.summary_id = e.parent_id
+         WHERE e.node_id = ? AND e.tree_seq = ? AND s.stale = 1
+         LIMIT 1
+        """,
+        (root.node_id, source_tree.tree_seq),
+    )
+    return found is not None

@@ -202,8 +202,9 @@ def _follow_ups(cut: _Cut) -> Iterable[NewJob]:
 def _build_again(connection: Connection, tree: Tree) -> Iterable[NewJob]:
     """Let a document's tree count as none, and ask for it and for the place of its root.
 
-    Its rows go, its other summaries stay: they are found again by their shape.
+    Its rows go, its other summaries stay: they are found again by their shape, if they are of the same texts.
     """
+    connection.run("UPDATE mem_tree_summaries SET stale = 1 WHERE tree_seq = ?", (tree.tree_seq,))
     connection.run("DELETE FROM mem_tree_edges WHERE tree_seq = ?", (tree.tree_seq,))
     connection.run(
         """

@@ -7,9 +7,10 @@ text whenever and wherever it is made.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent.ids import content_id
 from agent.models.protocol import SummaryInput, SummaryRequest, SummaryText, budget_tokens
 from agent.states import NodeKind
 from agent.tokens import count_tokens
@@ -27,12 +28,16 @@ FROM_TO = " … "
 
 @dataclass(frozen=True)
 class Child:
-    """One child with all that the summary above it is made from. Times are UTC ms; ``leaves`` counts chunks."""
+    """One child with all that the summary above it is made from. Times are UTC ms; ``leaves`` counts chunks.
+
+    ``number`` is its row's: no row is ever changed in what is read here, another text comes with another number.
+    """
 
     input: SummaryInput
     leaves: int
     first_time_ms: int | None
     last_time_ms: int | None
+    number: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ class NewSummary:
     last_time_ms: int | None
     signature: str
     degraded: bool
+    input_hash: str
 
 
 def load_child(connection: Connection, node_kind: str, node_id: str) -> Child | None:
@@ -57,7 +63,7 @@ def load_child(connection: Connection, node_kind: str, node_id: str) -> Child | 
     if node_kind == NodeKind.LEAF:
         row = connection.one(
             """
-            SELECT text, tokens, title, heading_path, author, time_ms
+            SELECT seq, text, tokens, title, heading_path, author, time_ms
               FROM mem_tree_chunks
              WHERE chunk_id = ?
             """,
@@ -65,11 +71,12 @@ def load_child(connection: Connection, node_kind: str, node_id: str) -> Child | 
         )
         if row is None:
             return None
-        text, tokens, title, heading_path, author, time_ms = row
-        return Child(SummaryInput(node_id, text, tokens, title, heading_path, author, time_ms), 1, time_ms, time_ms)
+        number, text, tokens, title, heading_path, author, time_ms = row
+        asked = SummaryInput(node_id, text, tokens, title, heading_path, author, time_ms)
+        return Child(asked, 1, time_ms, time_ms, number)
     row = connection.one(
         """
-        SELECT text, tokens, title, leaves, first_time_ms, last_time_ms
+        SELECT seq, text, tokens, title, leaves, first_time_ms, last_time_ms
           FROM mem_tree_summaries
          WHERE summary_id = ?
         """,
@@ -77,9 +84,9 @@ def load_child(connection: Connection, node_kind: str, node_id: str) -> Child | 
     )
     if row is None:
         return None
-    text, tokens, title, leaves, first_ms, last_ms = row
+    number, text, tokens, title, leaves, first_ms, last_ms = row
     asked = SummaryInput(node_id, text, tokens, title, time_ms=first_ms, last_time_ms=last_ms)
-    return Child(asked, leaves, first_ms, last_ms)
+    return Child(asked, leaves, first_ms, last_ms, number)
 
 
 def load_children(connection: Connection, rows: Sequence[NodeRow]) -> list[Child] | None:
@@ -110,6 +117,20 @@ def build_request(children: Sequence[Child], level: int, tree_kind: str) -> Summ
     """Return what a summariser is asked for a summary that is to stand on ``level``."""
     inputs = tuple(child.input for child in children)
     return SummaryRequest(inputs, level, tree_kind, budget_tokens(sum(asked.tokens for asked in inputs)))
+
+
+def input_hash(request: SummaryRequest) -> str:
+    """Return the hash of all that a summary's text is made from.
+
+    The same children may say something else later: a title, a heading, an author or a date of theirs changed, or the
+    text of one that is a summary itself.
+    """
+    parts: list[str | int] = [request.tree_kind, request.level]
+    for asked in request.children:
+        parts += [asked.node_id, asked.text, asked.tokens]
+        for maybe in (asked.title, asked.heading_path, asked.author, asked.time_ms, asked.last_time_ms):
+            parts.append("" if maybe is None else f"={maybe}")
+    return content_id(*parts)
 
 
 def passes_through(request: SummaryRequest) -> bool:
@@ -163,4 +184,5 @@ def make_summary(
         max(lasts) if lasts else None,
         signature,
         said.degraded,
+        input_hash(request),
     )

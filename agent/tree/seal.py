@@ -14,7 +14,14 @@ from agent.states import TreeKind
 from agent.tree.apply import Prepared, apply_groups, drop_lost
 from agent.tree.due import finish_flush, next_due_level
 from agent.tree.regroup import Regrouping, Wanted, regroup
-from agent.tree.request import build_request, calls_model, load_children, make_summary, passes_through
+from agent.tree.request import (
+    build_request,
+    calls_model,
+    input_hash,
+    load_children,
+    make_summary,
+    passes_through,
+)
 from agent.tree.store import Tree, find_tree, summary_head
 
 if TYPE_CHECKING:
@@ -114,12 +121,15 @@ def _make(
     passing = passes_through(request)
     signature = built_in.signature if passing else summariser.signature
     wanted_id = summary_id(wanted.shape_id, signature)
-    if summary_head(context.connection, wanted_id) is not None:
-        return Prepared(wanted, wanted_id), 0
+    read = tuple(child.number for child in children)
+    head = summary_head(context.connection, wanted_id)
+    if head is not None and head.input_hash == input_hash(request):
+        # A child left and came back as it was.
+        return Prepared(wanted, wanted_id, None, read), 0
     model = not passing and calls_model(summariser)
     if model and calls:
         return None, 0
     made = make_summary(
         summariser, request, children, summary_id=wanted_id, shape_id=wanted.shape_id, signature=signature
     )
-    return Prepared(wanted, wanted_id, made), int(model)
+    return Prepared(wanted, wanted_id, made, read), int(model)

@@ -84,6 +84,7 @@ class SummaryHead:
     signature: str
     stale: bool
     provisional: bool
+    input_hash: str | None
 
 
 def _tree(row: tuple[Any, ...] | None) -> Tree | None:
@@ -253,13 +254,29 @@ def summary_head(connection: Connection, summary_id: str) -> SummaryHead | None:
     """Return what is known of a live summary without its text, or ``None``."""
     row = connection.one(
         """
-        SELECT summary_id, shape_id, signature, stale, provisional
+        SELECT summary_id, shape_id, signature, stale, provisional, input_hash
           FROM mem_tree_summaries
          WHERE summary_id = ?
         """,
         (summary_id,),
     )
-    return None if row is None else SummaryHead(row[0], row[1], row[2], bool(row[3]), bool(row[4]))
+    return None if row is None else SummaryHead(row[0], row[1], row[2], bool(row[3]), bool(row[4]), row[5])
+
+
+def row_numbers(connection: Connection, rows: Iterable[NodeRow]) -> list[int | None]:
+    """Return the numbers of the chunks and summaries that stand there, ``None`` for one that is gone.
+
+    What is read of a node for the text above it never changes under one number.
+    """
+    return [
+        connection.value(
+            "SELECT seq FROM mem_tree_chunks WHERE chunk_id = ?"
+            if row.node_kind == NodeKind.LEAF
+            else "SELECT seq FROM mem_tree_summaries WHERE summary_id = ?",
+            (row.node_id,),
+        )
+        for row in rows
+    ]
 
 
 def stale_at(connection: Connection, tree_seq: int, level: int, limit: int) -> list[tuple[bytes, str]]:
