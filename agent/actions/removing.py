@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.actions.erasing import Erased
+from agent.db.state import set_state
 from agent.db.text_index import many_removed, remove_text
 from agent.ids import tree_id
 from agent.states import TreeKind
@@ -59,7 +60,8 @@ def remove_source_tx(connection: Connection, source_id: str) -> tuple[Erased, in
     items = int(connection.value("SELECT count(*) FROM mem_tree_items WHERE source_id = ?", (source_id,)))
     for table in ("chunks", "summaries", "trees", "items", "files", "questions", "sources"):
         connection.run(f"DELETE FROM mem_tree_{table} WHERE source_id = ?", (source_id,))
-    connection.run("DELETE FROM mem_tree_state WHERE key = ?", (f"sync_cursor:{source_id}",))
+    for name in ("sync_cursor", "sync_took", "wary"):
+        set_state(connection, f"{name}:{source_id}", None)
     return Erased(chunks, summaries), items
 
 

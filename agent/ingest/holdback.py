@@ -1,8 +1,9 @@
 """A source that shrinks by much at once: held back, and asked about.
 
 An unmounted disk, a renamed folder, a mailbox that a program emptied by mistake look the same as an owner who tidied
-up. So nothing is concluded until the owner has answered; the answer stands in the ledger, under a hash of what is no
-longer there. The same loss is never asked about twice, another one is another question.
+up. So nothing is concluded until the owner has answered; the answer stands in the ledger, under the question's id. It
+is about this one loss: as long as that lasts it is not asked about again, but the same disk missing on another day is
+another question.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.ids import content_id
+from agent.db.state import get_state, set_state
+from agent.ids import content_id, random_id
 
 if TYPE_CHECKING:
     from agent.db import Connection
+    from agent.ledger import Ledger
+    from agent.states import Answer
 
 MISSING_SHARE = 0.5
 FEW = 3
@@ -44,9 +48,9 @@ class Loss:
             return False
         return self.everything or _most(self.gone, self.held) or _most(self.files_gone, self.files)
 
-    def question_id(self, source_id: str) -> str:
-        """Return the identity of the question about this loss."""
-        return content_id("question", source_id, *sorted(self.keys))
+    def question_id(self, source_id: str, occasion: str) -> str:
+        """Return the identity of the question about this loss on one occasion."""
+        return content_id("question", source_id, occasion, *sorted(self.keys))
 
 
 def _most(gone: int, held: int) -> bool:
@@ -64,21 +68,31 @@ class Question:
     asked_ms: int
 
 
+def answer_to(connection: Connection, ledger: Ledger, source_id: str, loss: Loss) -> Answer | None:
+    """Return what the owner answered about this loss since it began, or ``None``."""
+    occasion = get_state(connection, _occasion_key(source_id))
+    return None if occasion is None else ledger.answers.get(loss.question_id(source_id, occasion))
+
+
 def ask_tx(connection: Connection, source_id: str, loss: Loss, now_ms: int) -> None:
     """Write a question down, inside the caller's transaction. The same one again keeps the time it was asked at."""
+    asked = connection.value("SELECT question_id FROM mem_tree_questions WHERE source_id = ?", (source_id,))
+    occasion = get_state(connection, _occasion_key(source_id))
+    if occasion is not None and asked == loss.question_id(source_id, occasion):
+        return
+    occasion = random_id()
+    set_state(connection, _occasion_key(source_id), occasion)
     connection.run(
         """
         INSERT INTO mem_tree_questions (source_id, question_id, gone, held, examples, asked_at_ms)
         VALUES (?, ?, ?, ?, ?, ?)
         ON CONFLICT (source_id) DO UPDATE
-           SET asked_at_ms = CASE WHEN question_id = excluded.question_id THEN asked_at_ms
-                                  ELSE excluded.asked_at_ms END,
-               question_id = excluded.question_id, gone = excluded.gone, held = excluded.held,
-               examples = excluded.examples
+           SET question_id = excluded.question_id, gone = excluded.gone, held = excluded.held,
+               examples = excluded.examples, asked_at_ms = excluded.asked_at_ms
         """,
         (
             source_id,
-            loss.question_id(source_id),
+            loss.question_id(source_id, occasion),
             len(loss.keys),
             loss.held,
             json.dumps(_some(loss.keys), ensure_ascii=False),
@@ -91,9 +105,18 @@ def _some(keys: Collection[str]) -> list[str]:
     return sorted(keys)[:_EXAMPLES]
 
 
-def drop_question_tx(connection: Connection, source_id: str) -> None:
-    """Take a question back, inside the caller's transaction: it was answered, or there is nothing to ask any more."""
+def drop_question_tx(connection: Connection, source_id: str, *, is_over: bool) -> None:
+    """Take a question back, inside the caller's transaction: it was answered, or there is nothing to ask any more.
+
+    ``is_over``: the loss is, as what was missing is there again or has left; then its answer says nothing any more.
+    """
     connection.run("DELETE FROM mem_tree_questions WHERE source_id = ?", (source_id,))
+    if is_over and get_state(connection, _occasion_key(source_id)) is not None:
+        set_state(connection, _occasion_key(source_id), None)
+
+
+def _occasion_key(source_id: str) -> str:
+    return f"asked:{source_id}"
 
 
 def open_questions(connection: Connection) -> dict[str, Question]:

@@ -17,7 +17,7 @@ from agent.config import load_intent, stamp_of
 from agent.db.state import get_state, set_state
 from agent.errors import ConfigBroken, UsageFault
 from agent.ingest.fence import Fence, open_fence
-from agent.ingest.holdback import ask_tx, drop_question_tx
+from agent.ingest.holdback import answer_to, ask_tx, drop_question_tx
 from agent.ingest.look import Look, on_disk
 from agent.ingest.moves import move_tx
 from agent.ingest.readers.protocol import Resume, SourceMissing
@@ -129,17 +129,17 @@ def _judge_tx(connection: Connection, look: Look, under: _Under) -> str | None:
     """Decide about what is missing: it goes, or it is held back. Return what the owner is to know of the look."""
     source_id, loss = look.source.id, look.loss
     problem = f"{look.hidden[0].path}: {look.hidden[0].reason}" if look.hidden else None
-    answer = under.fence.ledger.answers.get(loss.question_id(source_id)) if loss.is_large else Answer.ACCEPT
+    answer = answer_to(connection, under.fence.ledger, source_id, loss) if loss.is_large else Answer.ACCEPT
     if answer is Answer.ACCEPT:
         _check_missing(look)
         look.let_go()
-        drop_question_tx(connection, source_id)
+        drop_question_tx(connection, source_id, is_over=True)
         return problem
     look.hold_back(look_again=answer is None)
     if answer is None:
         ask_tx(connection, source_id, loss, under.now_ms)
         return problem
-    drop_question_tx(connection, source_id)
+    drop_question_tx(connection, source_id, is_over=False)
     return f"{loss.gone or len(loss.keys)} of {loss.held} items are no longer there; they are kept, as you answered"
 
 

@@ -118,6 +118,27 @@ def test_a_loss_that_comes_back_takes_its_question_with_it(memory: Memory) -> No
     assert set(memory.items().values()) == {"current"}
 
 
+@pytest.mark.parametrize("word", list(Answer))
+def test_an_answer_is_about_one_loss_and_not_about_the_same_disk_missing_later(memory: Memory, word: Answer) -> None:
+    notes(memory)
+    memory.sync()
+    lost = lose(memory, *range(7))
+    memory.sync()
+    answer(memory, word)
+    memory.sync()
+    assert len(memory.items()) == (3 if word is Answer.ACCEPT else 10)
+    for path, data in lost.items():
+        path.write_bytes(data)
+    memory.sync()
+    assert set(memory.items().values()) == {"current"}
+    assert len(memory.items()) == 10
+    lose(memory, *range(7))
+    memory.sync()
+    assert question(memory) is not None
+    assert len(memory.items()) == 10
+    assert memory.connection.value("SELECT last_error FROM mem_tree_sources") is None
+
+
 def test_another_loss_is_another_question(memory: Memory) -> None:
     notes(memory)
     memory.sync()
