@@ -6,6 +6,7 @@ the full-text index knows stems, and forgetting must not depend on stems.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from agent.ledger import Ledger
 
 PAGE = 2_000
+_QUOTE_MARKS = re.compile(r"^[ \t]*(?:>[ \t]?)+", re.MULTILINE)
 Progress = Callable[[int, int], None]
 """``(done, total)``: called now and then while chunks are looked through."""
 
@@ -131,14 +133,15 @@ def choose(
     items = {row[0]: row for row in _items(connection, wanted)}
     picked: dict[int, int] = {}
     for row in _chunks(connection, wanted, found, progress):
-        seq, chunk_id, item_seq, title, author, heading_path, locator, text = row
-        if wanted.words is not None and not _says_chunk(wanted, (text, title, author, heading_path), locator):
+        _, chunk_id, item_seq, title, author, heading_path, reference, locator, text = row
+        if wanted.words is not None and not _says_chunk(
+            wanted, (text, title, author, heading_path, reference), locator
+        ):
             item = items.get(item_seq)
             if item is None or not _says_item(wanted, item):
                 continue
         item = items[item_seq]
         found.picked[chunk_id] = ChosenChunk(chunk_id, item_seq, item[1], item[2], item[3], title, text)
-        del seq
     # Of an earlier choice some may be gone by now, as ingest goes on.
     for chunk_id in [one for one, chunk in found.picked.items() if not _is_there(connection, one, chunk.item_seq)]:
         del found.picked[chunk_id]
@@ -148,6 +151,8 @@ def choose(
         if _goes_whole(connection, wanted, row, picked.get(item_seq, 0)):
             _, source_id, item_key, source_kind, title, _, _, held_hash, seen_hash = row
             found.items[item_seq] = ChosenItem(item_seq, source_id, item_key, source_kind, title, held_hash, seen_hash)
+    if wanted.item_key is not None or not wanted.takes_items or wanted.words is not None:
+        _take_twins(connection, found)
     found.chunks = {one: chunk for one, chunk in found.picked.items() if chunk.item_seq not in found.items}
     if wanted.words is not None and wanted.takes_items and wanted.item_key is None:
         _take_summaries(connection, wanted, found)
@@ -184,6 +189,9 @@ def _says_item(wanted: Wanted, row: tuple[Any, ...]) -> bool:
 
 def _says_chunk(wanted: Wanted, texts: tuple[str | None, ...], locator: str) -> bool:
     if any(map(wanted.says, texts)):
+        return True
+    # A quotation goes on behind a mark at each line: the words are the words all the same.
+    if texts[0] is not None and ">" in texts[0] and wanted.says(_QUOTE_MARKS.sub("", texts[0])):
         return True
     # The names of a locator's fields are nobody's words.
     return wanted.says(locator) and any(map(wanted.says, _strings(msgspec.json.decode(locator))))
@@ -237,7 +245,8 @@ def _chunks(
     while True:
         rows = connection.all(
             """
-            SELECT c.seq, c.chunk_id, c.item_seq, c.title, c.author, c.heading_path, c.locator, c.text
+            SELECT c.seq, c.chunk_id, c.item_seq, c.title, c.author, c.heading_path, c.reference,
+                   c.locator, c.text
               FROM mem_tree_chunks AS c
               JOIN mem_tree_items AS i ON i.item_seq = c.item_seq
              WHERE c.seq > ?1
@@ -269,6 +278,24 @@ def _chunks(
         if progress is not None:
             progress(after, total)
     found.last_chunk = max(found.last_chunk, total)
+
+
+def _take_twins(connection: Connection, found: Chosen) -> None:
+    """Choose what else in a source has the content of an item that goes: the ledger forgets it by its content."""
+    contents: dict[str, set[str]] = {}
+    for item in found.items.values():
+        contents.setdefault(item.source_id, set()).update(filter(None, (item.held_hash, item.seen_hash)))
+    for source_id, hashes in contents.items():
+        for row in connection.all(
+            """
+            SELECT item_seq, source_id, item_key, source_kind, title, held_hash, seen_hash
+              FROM mem_tree_items
+             WHERE source_id = ?1
+               AND (held_hash IN (SELECT value FROM json_each(?2)) OR seen_hash IN (SELECT value FROM json_each(?2)))
+            """,
+            (source_id, msgspec.json.encode(sorted(hashes)).decode()),
+        ):
+            found.items.setdefault(row[0], ChosenItem(*row))
 
 
 def _take_summaries(connection: Connection, wanted: Wanted, found: Chosen) -> None:

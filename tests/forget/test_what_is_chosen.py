@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from agent.actions.choosing import Wanted, choose, folded
-from agent.actions.forgetting import wanted_of
+from agent.actions.erasing import Erasure, find_forgotten, find_items
+from agent.actions.forgetting import forget, preview, wanted_of
 from agent.actions.home import open_home
 from agent.actions.sources import add
 from agent.errors import UsageFault
 from agent.ingest.push import ChatContent, ChatMessage, DocumentContent, EmailContent, forget_in_inbox, push_item
-from agent.ledger import append_forgotten, prepare_ledger
+from agent.ingest.stamps import VEIL
+from agent.ledger import Ledger, append_forgotten, prepare_ledger, read_ledger
 from agent.paths import Paths
 from tests.forget.planted import grow, prose
 
@@ -54,6 +56,32 @@ def test_filters_that_say_nothing_are_wrong_usage(grown: Paths) -> None:
         for filters in ({}, {"mentions": "  "}, {"entity": ""}, {"source": "nowhere"}, {"since": "some day"}):
             with pytest.raises(UsageFault):
                 wanted_of(home, **filters)
+
+
+def test_words_that_a_quotation_breaks_over_lines_are_found(paths: Paths, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "reply.md").write_text(f"{prose(1)}\n\n> She said that the Heron\n> project begins in May.\n")
+    (folder / "more.md").write_text("a > b and so on, the heron is > project\n")
+    with open_home(paths) as home:
+        add(home, [str(folder)])
+    grow(paths)
+    assert keys(paths, "heron project") == (set(), {"reply.md"})
+
+
+def test_an_equal_copy_goes_with_the_item_it_is_a_copy_of(grown: Paths, tmp_path: Path) -> None:
+    (tmp_path / "notes" / "copy.md").write_bytes((tmp_path / "notes" / "other.md").read_bytes())
+    grow(grown)
+    with open_home(grown) as home:
+        wanted = wanted_of(home, source="notes", item="other.md")
+        shown, chosen = preview(home, wanted)
+        assert (shown.items, sorted(shown.titles)) == (2, ["copy", "other"])
+        forget(home, wanted, chosen)
+        assert find_forgotten(home.connection, read_ledger(grown)) == []
+    grow(grown)
+    with open_home(grown) as home:
+        left = {key for (key,) in home.connection.all("SELECT item_key FROM mem_tree_items")}
+    assert left == {"plain.md", "heron project.md", "titled.md"}
 
 
 def forget_pieces(paths: Paths, source: str, key: str, *pieces: str) -> int:
@@ -113,3 +141,20 @@ def test_an_address_line_leaves_a_pushed_mail(paths: Paths) -> None:
     forget_pieces(paths, "post", "m", "To: Heron <heron@mail.example>")
     assert "heron" not in pushed.path.read_text().lower()
     assert "Some words." in pushed.path.read_text()
+
+
+class _AskedFor(Ledger):
+    """A ledger that forgets every item, and so every file that it is asked about."""
+
+    def forgets_item(self, source_id: str, item_key: str, held_hash: str | None = None) -> bool:
+        return True
+
+
+def test_a_file_under_its_veil_is_not_forgotten_once_more(grown: Paths) -> None:
+    with open_home(grown) as home:
+        forget(home, wanted := Wanted(source_id="notes", item_key="other.md"), choose(home.connection, wanted))
+        paths = {path for (path,) in home.connection.all("SELECT path FROM mem_tree_files")}
+        assert sum(path.startswith(VEIL) for path in paths) == 1
+        erasure = Erasure()
+        find_items(home.connection, _AskedFor(items=frozenset({"some"})), erasure)
+    assert {path for _, path in erasure.files} == {"plain.md", "heron project.md", "titled.md"}
