@@ -119,8 +119,9 @@ def find_items(connection: Connection, ledger: Ledger, erasure: Erasure) -> None
         item = ChosenItem(*row)
         if ledger.forgets_item(item.source_id, item.item_key, item.held_hash):
             erasure.items[item.item_seq] = item
+    # Compared as a whole: SQLite's functions on texts take a veiled path for an empty one, its zero ends it.
     for source_id, path in connection.all(
-        "SELECT source_id, path FROM mem_tree_files WHERE substr(path, 1, 1) <> ?", (VEIL,)
+        "SELECT source_id, path FROM mem_tree_files WHERE NOT (path >= ? AND path < ?)", (VEIL, chr(ord(VEIL) + 1))
     ):
         if ledger.forgets_item(source_id, path):
             erasure.files.add((source_id, path))

@@ -28,7 +28,7 @@ from agent.ingest.forgotten import without_forgotten
 from agent.ingest.order import assign_order_keys, item_sort_key
 from agent.ingest.readers.protocol import Moved, Part, Unreachable, Unreadable
 from agent.ingest.readers.registry import find_source, reader_for
-from agent.ingest.removal import is_leaving, remove_tx, seal_source
+from agent.ingest.removal import is_leaving, remove_tx, seal_source, seal_waiting
 from agent.ingest.score import SCORE_VERSION, FastScore, score_chunks_fast
 from agent.ingest.stamps import distrust_stamp
 from agent.ingest.window import Pace, top_up
@@ -309,6 +309,8 @@ def _insert_chunk(
 
 def _follow_ups(connection: Connection, item: Item, change: _Change, version_ms: int | None) -> list[NewJob]:
     jobs = [NewJob.extract_chunk(chunk_id) for chunk_id in change.new]
+    if not change.new and not change.removed and not change.moved and not _is_ungrown(connection, item):
+        return seal_waiting(connection, item.source_id)
     if item.source_kind is SourceKind.DOCUMENT:
         if not change.new:
             # Removed, re-ordered, or only a new version of the same chunks: the document's tree has to say so.
@@ -316,9 +318,17 @@ def _follow_ups(connection: Connection, item: Item, change: _Change, version_ms:
         return jobs
     for chunk_id in sorted(change.moved):
         jobs.extend(_append_anew_tx(connection, item.source_id, chunk_id))
-    if change.removed or change.moved or not change.new:
+    if change.removed or change.moved:
         jobs.extend(seal_source(connection, item.source_id))
     return jobs
+
+
+def _is_ungrown(connection: Connection, item: Item) -> bool:
+    """Return whether an item is a document whose held version does not stand in its folder's tree yet."""
+    if item.source_kind is not SourceKind.DOCUMENT:
+        return False
+    row = connection.one("SELECT held_hash IS NOT grown_hash FROM mem_tree_items WHERE item_seq = ?", (item.item_seq,))
+    return row is None or bool(row[0])
 
 
 def _append_anew_tx(connection: Connection, source_id: str, chunk_id: str) -> list[NewJob]:
@@ -354,8 +364,7 @@ def _list_unreadable_tx(
         for path in {str(part["path"]) for part in item.parts}:
             distrust_stamp(connection, item.source_id, path)
     jobs = top_up(connection, intent, first=item.source_id)
-    if item.source_kind is not SourceKind.DOCUMENT:
-        jobs.extend(seal_source(connection, item.source_id))
+    jobs.extend(seal_waiting(connection, item.source_id))
     return jobs
 
 

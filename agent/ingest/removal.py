@@ -88,3 +88,23 @@ def seal_source(connection: Connection, source_id: str) -> list[NewJob]:
     tree = ids.tree_id(TreeKind.SOURCE, source_id)
     there = connection.value("SELECT 1 FROM mem_tree_trees WHERE tree_id = ?", (tree,))
     return [NewJob.seal(tree, 0)] if there else []
+
+
+def seal_waiting(connection: Connection, source_id: str) -> list[NewJob]:
+    """Return the job that lets a source's tree look again for an item that came back as it was: nothing left the tree.
+
+    Only a group that is still open can have waited for it, and a tree that rests has none: no node in a buffer, no
+    stale summary, a root.
+    """
+    tree = ids.tree_id(TreeKind.SOURCE, source_id)
+    waits = connection.value(
+        """
+        SELECT t.root_id IS NULL
+               OR EXISTS (SELECT 1 FROM mem_tree_buffers WHERE tree_seq = t.tree_seq)
+               OR EXISTS (SELECT 1 FROM mem_tree_summaries WHERE tree_seq = t.tree_seq AND stale = 1)
+          FROM mem_tree_trees AS t
+         WHERE t.tree_id = ?
+        """,
+        (tree,),
+    )
+    return [NewJob.seal(tree, 0)] if waits else []
