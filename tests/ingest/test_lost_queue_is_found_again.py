@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from agent.config import QueueIntent
+from agent.ingest.admission import admit_parked_tx
 from agent.ingest.pipeline import plan_ingest
 from agent.ingest.sweeps import sweep_extract, sweep_ingest, sweep_sync
 from agent.ingest.unread import NotRead, list_unreadable
@@ -101,6 +102,25 @@ def test_a_chunk_whose_extract_is_parked_is_admitted_degraded(memory: Memory) ->
     assert memory.jobs("append_buffer") == [f"append:source:chat:leaf:{leaf['chunk_id']}"]
     assert memory.jobs("seal") == ["seal:source:chat@1:0"]
     assert list(sweep_extract(memory.sweep_context())) == []
+
+
+def test_a_chunk_that_is_refused_when_its_extract_is_parked_keeps_no_vector(memory: Memory) -> None:
+    memory.write("a.md", "\n\n".join(paragraphs(6)))
+    memory.add("notes", "folder", memory.folder)
+    memory.sync()
+    with memory.connection.write() as connection:
+        connection.run("INSERT INTO mem_tree_signatures (signature) VALUES ('test:s@1')")
+        connection.run(
+            "INSERT INTO mem_tree_vectors (signature_id, node, windows) SELECT 1, seq, x'01' FROM mem_tree_chunks"
+        )
+        connection.run("UPDATE mem_tree_chunks SET embedded_signature = 1")
+        connection.run("UPDATE mem_tree_score SET fast = 0, signals = '{\"blob\": 1.0}'")
+        connection.run("UPDATE mem_tree_jobs SET status = 'failed' WHERE kind = 'extract_chunk'")
+        for (item_seq,) in connection.all("SELECT item_seq FROM mem_tree_items"):
+            admit_parked_tx(connection, item_seq, memory.context.clock.now_ms())
+    rows = memory.connection.all("SELECT DISTINCT lifecycle, embedded_signature FROM mem_tree_chunks")
+    assert rows == [("dropped", -1)]
+    assert memory.connection.value("SELECT count(*) FROM mem_tree_vectors") == 0
 
 
 def test_a_parked_ingest_is_not_asked_for_again_until_its_item_changes(memory: Memory) -> None:

@@ -27,6 +27,8 @@ def grown(garden: Garden) -> Garden:
         "UPDATE mem_tree_edges SET leaf_id = 'x' WHERE level = 1",
         "UPDATE mem_tree_trees SET root_id = 'x' WHERE kind = 'source'",
         "UPDATE mem_tree_chunks SET lifecycle = 'buffered' WHERE seq = 3",
+        "UPDATE mem_tree_chunks SET title = 'Another' WHERE seq = 3",
+        "UPDATE mem_tree_summaries SET title = 'Another' WHERE level = 1",
         "UPDATE mem_tree_edges SET node_id = 'x' WHERE level = 0 AND sort_key ="
         " (SELECT min(sort_key) FROM mem_tree_edges WHERE level = 0)",
         "INSERT INTO mem_tree_summaries (summary_id, shape_id, tree_seq, source_id, level, sort_key, text, tokens,"
