@@ -109,17 +109,9 @@ def _past_damage(connection: Connection) -> Iterator[Check]:
 
 
 def _integrity(connection: Connection, *, deep: bool) -> Iterator[Check]:
-    from agent.db.integrity import damage
+    from agent.db.integrity import findings
 
-    # Not by the index's own command: that writes, and nothing here does.
-    found = damage(connection, lambda: False, deep=deep) or []
-    if deep and not found:
-        found = [
-            f"row {rowid} of {table} names a row of {parent} that is not there"
-            for table, rowid, parent in connection.all(
-                'SELECT "table", rowid, parent FROM pragma_foreign_key_check LIMIT 20'
-            )
-        ]
+    found = findings(connection, deep)
     yield Check("integrity", not found, "; ".join(found[:5]) if found else "sound", DAMAGED)
 
 
