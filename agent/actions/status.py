@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 RATE_WINDOW_MS = 60_000
 # Fewer settled jobs than this in the window say nothing about how long the rest will take.
 RATE_MINIMUM = 20
+# Nor does a pace of a few seconds: workers come up, and the first rows are all of one kind.
+RATE_AFTER_MS = 10_000
+# While a look of so long goes on its workers find things instead of growing them: no pace of growing.
+LONG_LOOK_MS = 3_000
 WORKERS_SHOWN = 16
 ASK_PATIENCE_S = 1.0
 
@@ -226,10 +230,14 @@ def _is_first_look(connection: Connection) -> bool:
 def seconds_left(connection: Connection, jobs: int, unread: Unread, now_ms: int) -> int | None:
     """Return how long what is known of will take at the pace of the last minute; ``None`` where that says nothing.
 
-    An item that waits counts as its reading, its sealing, and an extraction for each chunk that items have on average.
+    The minute begins after the last long look at a source. An item that waits counts as its reading, its sealing, and
+    an extraction for each chunk that items have on average.
     """
-    settled, first_ms = count_done_since(connection, now_ms - RATE_WINDOW_MS)
-    if settled < RATE_MINIMUM or first_ms is None or unread.looking:
+    if unread.looking:
+        return None
+    looked_ms = connection.value("SELECT max(last_sync_ms) FROM mem_tree_sources WHERE look_ms >= ?", (LONG_LOOK_MS,))
+    settled, first_ms = count_done_since(connection, max(now_ms - RATE_WINDOW_MS, looked_ms or 0))
+    if settled < RATE_MINIMUM or first_ms is None or now_ms - first_ms < RATE_AFTER_MS:
         return None
     chunks = int(connection.value("SELECT count(*) FROM mem_tree_chunks")) if unread.waiting else 0
     left = jobs + unread.waiting * (2 + chunks / max(1, unread.read))

@@ -145,6 +145,33 @@ def test_a_later_look_at_a_known_source_takes_no_time_left_away(home: Home) -> N
     assert growth(home.connection, home.clock.now_ms()).seconds_left is None
 
 
+def test_first_time_left_is_from_a_pace_that_means_something(home: Home) -> None:
+    connection, now_ms = home.connection, home.clock.now_ms()
+    for number in range(100, 108):
+        put(home, number)
+
+    def left() -> int | None:
+        return growth(connection, now_ms).seconds_left
+
+    for number in range(40):
+        finish(home, put(home, number), now_ms - 50 * (40 - number))
+    assert left() is None, "of two seconds"
+    finish(home, put(home, 41), now_ms - 50_000)
+    assert left() is not None
+    # The look went on until 8 s ago: what was done before then was done beside it.
+    connection.run(
+        "INSERT INTO mem_tree_sources (source_id, kind, last_sync_ms, look_ms) VALUES ('s', 'folder', ?, 100)",
+        (now_ms - 8_000,),
+    )
+    assert left() is not None
+    connection.run("UPDATE mem_tree_sources SET look_ms = 40000")
+    assert left() is None
+    connection.run("UPDATE mem_tree_sources SET last_sync_ms = ?", (now_ms - 30_000,))
+    for number in range(42, 82):
+        finish(home, put(home, number), now_ms - 20_000 + 500 * (number - 42))
+    assert left() == 8 * 20 / 80
+
+
 @pytest.mark.usefixtures("running")
 def test_how_each_source_is_noticed_is_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     said = [
