@@ -60,7 +60,7 @@ def remove_source_tx(connection: Connection, source_id: str) -> tuple[Erased, in
     items = int(connection.value("SELECT count(*) FROM mem_tree_items WHERE source_id = ?", (source_id,)))
     for table in ("chunks", "summaries", "trees", "items", "files", "questions", "sources"):
         connection.run(f"DELETE FROM mem_tree_{table} WHERE source_id = ?", (source_id,))
-    for name in ("sync_cursor", "sync_took", "wary"):
+    for name in ("sync_cursor", "sync_took", "wary", "asked"):
         set_state(connection, f"{name}:{source_id}", None)
     return Erased(chunks, summaries), items
 

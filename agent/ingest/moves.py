@@ -18,7 +18,7 @@ from agent.db.nodes import detach_node
 from agent.ids import content_hash
 from agent.ingest.order import item_sort_key
 from agent.ingest.readers.protocol import Part, Stamp, Unreadable
-from agent.ingest.readers.walk import locate
+from agent.ingest.readers.walk import locate, open_file
 from agent.ingest.removal import seal_source
 from agent.queue.types import NewJob, StalePlan
 from agent.states import ItemState, Lifecycle, SourceKind, TreeKind
@@ -65,13 +65,21 @@ class Origins:
         wanted = str(part["hash"])
         holders = [each for each in self._held().get(wanted, ()) if each[1] != new_key and each[0] not in self._taken]
         name = new_key.rpartition("/")[2]
+        still: set[int] = set()
+        found: Move | None = None
         for item_seq, old_key in sorted(holders, key=lambda each: (each[1].rpartition("/")[2] != name, each[1])):
             place = self._place(item_seq, old_key)
-            if self._holds_still(place, old_key, part):
-                continue
-            self._taken.add(item_seq)
-            return Move(item_seq, old_key, new_key, wanted, part, time_ms, place is None or not os.path.lexists(place))
-        return None
+            if not self._holds_still(place, old_key, part):
+                self._taken.add(item_seq)
+                left = place is None or not os.path.lexists(place)
+                found = Move(item_seq, old_key, new_key, wanted, part, time_ms, left)
+                break
+            if old_key.casefold() != new_key.casefold():
+                still.add(item_seq)
+        if still:
+            # Once in a look: a folder may hold ten thousand equal notes made from one template.
+            self._held()[wanted] = [each for each in self._held()[wanted] if each[0] not in still]
+        return found
 
     def _held(self) -> dict[str, list[tuple[int, str]]]:
         if self._holders is None:
@@ -109,7 +117,7 @@ class Origins:
             return True
         # Touched, or another content by now (two files that swapped their names).
         try:
-            with open(place, "rb") as stream:
+            with open_file(place) as stream:
                 return content_hash(stream.read()) == str(part["hash"])
         except OSError:
             return True

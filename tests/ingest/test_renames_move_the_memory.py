@@ -11,6 +11,7 @@ import pytest
 from agent.ingest import moves
 from agent.ingest.holdback import open_questions
 from agent.ingest.pipeline import plan_ingest
+from agent.ingest.readers.protocol import Part
 from agent.ingest.sync import plan_sync
 from agent.queue.enqueue import enqueue
 from agent.queue.registry import Registry
@@ -309,3 +310,31 @@ def test_a_renamed_mailbox_keeps_its_mails_and_says_where_they_are(
     assert [chunk["chunk_id"] for chunk in memory.chunks()] == ids
     assert {chunk["locator"]["path"] for chunk in memory.chunks()} == {"b.mbox"}
     assert open_questions(memory.connection) == {}
+
+
+def test_equal_notes_are_each_looked_at_once_however_many_more_come(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        memory.write(f"day{number:02}.md", "# Day\n\nWhat went well today?")
+    memory.add("notes", "folder", memory.folder)
+    memory.sync()
+    asked: list[str] = []
+    holds_still = moves.Origins._holds_still
+
+    def count(self: moves.Origins, place: str | None, old_key: str, part: Part) -> bool:
+        asked.append(old_key)
+        return holds_still(self, place, old_key, part)
+
+    monkeypatch.setattr(moves.Origins, "_holds_still", count)
+    for number in range(20):
+        memory.write(f"night{number:02}.md", "# Day\n\nWhat went well today?")
+    assert memory.sync() == 20
+    assert sorted(asked) == [f"day{number:02}.md" for number in range(20)]
+    # One that is renamed meanwhile is still found.
+    (memory.folder / "day07.md").rename(memory.folder / "moved.md")
+    memory.write("another.md", "# Day\n\nWhat went well today?")
+    seq = memory.connection.value("SELECT item_seq FROM mem_tree_items WHERE item_key = 'day07.md'")
+    memory.sync()
+    held = memory.connection.value("SELECT item_key FROM mem_tree_items WHERE item_seq = ?", (seq,))
+    assert held in ("moved.md", "another.md")
