@@ -3,7 +3,8 @@
 
 The name says that a secret may follow; the value has to look like one. Prose ("password: ask Marta"), variables
 ("password = user.password"), placeholders and types are left alone. Only what stands behind a name is looked at, a
-bounded number of characters, so a text of nothing but names costs its length.
+bounded number of characters, so a text of nothing but names costs its length. Where one text says a name again and
+again, what was found is remembered by all that was looked at: such a text mostly repeats itself.
 """
 
 from __future__ import annotations
@@ -68,6 +69,10 @@ _QUOTED = re.compile(
 )
 _BARE = re.compile(r"(?:(?![&;][A-Za-z#][\w ]{0,30}[=;])[^\s\"'<>`|]){1,160}")
 _LOGIN = re.compile(r"\b(?:login|machine)[ \t]+\S{1,100}[ \t\n]+\Z")
+# All that is ever looked at around a name, in characters, and then some.
+_BEFORE, _AFTER = 128, 640
+_MANY = 200  # of one name in a text
+_MOST = 500  # looks that are remembered at once
 _SSHPASS = re.compile(
     r"(?<!\w)sshpass[ \t]+-p[ \t]*(?:'([^'\n]{3,100})'|\"([^\"\n]{3,100})\"|((?!\[masked)[^\s'\"]{3,100}))"
 )
@@ -84,9 +89,13 @@ def find_assigned(text: str, lowered: str) -> list[Span]:
         if (in_pass and not has_pass) or (is_ascii and not in_ascii):
             continue
         at = lowered.find(name)
+        looks = 0
+        known: _Known = {}
         while at >= 0:
             end = at + len(name)
-            span = _look(text, lowered, at, end, is_own, name)
+            looks += 1
+            look = (text, lowered, at, end, is_own, name)
+            span = _look(*look) if looks <= _MANY else _look_once(known, *look)
             if span is not None:
                 found.append(span)
             at = lowered.find(name, end if span is None else max(end, span.end))
@@ -94,6 +103,24 @@ def find_assigned(text: str, lowered: str) -> list[Span]:
         for match in _SSHPASS.finditer(text):
             found.append(Span(*match.span(match.lastindex or 0), PASSWORD))
     return found
+
+
+_Known = dict[tuple[int, str], "tuple[int, int, str] | None"]
+"""What was found, relative to a name, by all that was looked at: where the name stands in that, and its text."""
+
+
+def _look_once(known: _Known, text: str, lowered: str, at: int, end: int, is_own: bool, name: str) -> Span | None:
+    """Look at a name unless the same was looked at in the same surroundings."""
+    before = min(at, _BEFORE)
+    seen = before, text[at - before : end + _AFTER]
+    if seen in known:
+        found = known[seen]
+        return None if found is None else Span(at + found[0], at + found[1], found[2])
+    if len(known) >= _MOST:
+        known.clear()
+    span = _look(text, lowered, at, end, is_own, name)
+    known[seen] = None if span is None else (span.start - at, span.end - at, span.name)
+    return span
 
 
 def _look(text: str, lowered: str, at: int, end: int, is_own: bool, name: str) -> Span | None:

@@ -149,7 +149,7 @@ def is_password(value: Value) -> bool:
     if value.tight:
         return True
     if _SNAKE.fullmatch(bare):
-        return any(letter.isdigit() for letter in bare) and value.alone
+        return any(map(str.isdigit, bare)) and value.alone
     if _MEASURE.fullmatch(text) and not (value.alone and len(bare) >= 8 and not value.strict):
         return False
     if value.strict and len(bare) < 6:
@@ -177,7 +177,7 @@ def is_token(value: Value) -> bool:
         return False
     if value.tight:
         return True
-    digits = sum(letter.isdigit() for letter in bare)
+    digits = sum(map(str.isdigit, bare))
     if not digits:
         return len(bare) >= 20 and entropy(bare) >= 4.0 and _is_jumbled(bare)
     if value.quoted or value.assigned:
@@ -206,8 +206,8 @@ def _is_phrase(text: str, value: Value) -> bool:
 
 
 def _is_varied(text: str) -> bool:
-    digit = any(letter.isdigit() for letter in text)
-    letter_ = any(letter.isalpha() for letter in text)
+    digit = any(map(str.isdigit, text))
+    letter_ = any(map(str.isalpha, text))
     mark = any(not letter.isalnum() and letter not in "-'’./_" for letter in text)
     return (digit and letter_) or (mark and letter_ and len(text) >= 6) or (digit and mark)
 
@@ -220,4 +220,4 @@ def _is_jumbled(text: str) -> bool:
 
 
 def _is_random(text: str) -> bool:
-    return any(letter.isdigit() for letter in text) or _is_jumbled(text)
+    return any(map(str.isdigit, text)) or _is_jumbled(text)

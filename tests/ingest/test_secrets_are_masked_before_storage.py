@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 
 import pytest
 
-from agent.masking.mask import mask, mask_secrets
 from agent.ingest.sync import plan_sync
+from agent.masking import assigned
+from agent.masking.mask import mask, mask_secrets
 from agent.queue.enqueue import enqueue
 from agent.queue.registry import JobSpec, Registry
 from agent.queue.run import drain_until_idle
@@ -147,6 +149,46 @@ def test_an_endless_run_of_what_begins_a_secret_costs_its_length(run: str) -> No
     cost(1_000)
     short = cost(40_000)
     assert cost(320_000) < 8 * 4 * short + 0.05, "eight times the length, at most about eight times the time"
+
+
+HINTS = ("api_key=", "AccountKey=", "SharedAccessKey=", "api_key: ", "password: ", "key ", "token ", "DE89 ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hint", HINTS)
+def test_five_megabytes_of_nothing_but_a_hint_cost_three_seconds_at_most(hint: str) -> None:
+    text = hint * (5_000_000 // len(hint))
+    begun = time.process_time()
+    mask(text)
+    assert time.process_time() - begun < 3
+
+
+def test_what_is_remembered_of_a_text_that_repeats_itself_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(8)
+    pieces = [
+        *HINTS,
+        "password=",
+        "--token ",
+        "|",
+        "\n",
+        " ",
+        "'",
+        "hunter22x",
+        "aB3dE5fG7hJ9kL1m",
+        "ask Marta",
+        "é",
+        "x" * 90,
+    ]
+    for _ in range(25):
+        # Repeated in part, so that the same words stand in the same surroundings and in others.
+        once = "".join(chance.choice(pieces) for _ in range(chance.randint(2, 120)))
+        text = (once * chance.randint(2, 12) + chance.choice(pieces)) * 3
+        monkeypatch.setattr(assigned, "_MANY", 10**9)
+        plain = mask(text)
+        for many, most in ((0, 500), (3, 2)):
+            monkeypatch.setattr(assigned, "_MANY", many)
+            monkeypatch.setattr(assigned, "_MOST", most)
+            assert mask(text) == plain
 
 
 def test_titles_subjects_authors_and_names_are_masked_and_counted(
