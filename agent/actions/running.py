@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.errors import AgentFault, AgentNotRunning
+from agent.errors import AgentFault, AgentNotRunning, SapwoodError
 from agent.paths import Paths, find_paths
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class Ran:
     failed_jobs: int
     exit_code: int
     notice: str = ""
+    questions: tuple[str, ...] = ()
+    """The sources that a question is open about."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def run_agent(
     Called from the main thread (processes are started from there alone). Raises ``AgentFault`` where it cannot start.
     """
     from agent.logs import start_logging
-    from agent.supervisor import SupervisorArgs, supervise
+    from agent.supervisor import Ended, SupervisorArgs, supervise
     from agent.worker.kinds import KIND_NAMES
 
     paths = (find_paths() if paths is None else paths).make()
@@ -72,10 +74,27 @@ def run_agent(
             log_level=level,
         )
     )
-    return _told(result, once=once)
+    asked = _asked_about(paths) if result.ended is Ended.FINISHED else ()
+    return _told(result, asked, once=once)
 
 
-def _told(result: SupervisorResult, *, once: bool) -> Ran:
+def _asked_about(paths: Paths) -> tuple[str, ...]:
+    from agent.actions.asking import asked_about
+    from agent.actions.home import open_home
+    from agent.db.faults import is_database_fault
+
+    try:
+        with open_home(paths) as home:
+            return asked_about(home.connection, paths, home.intent)
+    except Exception as error:
+        # The run is done, whatever hinders this look at what it left.
+        if not isinstance(error, SapwoodError | OSError) and not is_database_fault(error):
+            raise
+        return ()
+
+
+def _told(result: SupervisorResult, asked: tuple[str, ...], *, once: bool) -> Ran:
+    from agent.actions.asking import asked_words
     from agent.supervisor.result import Ended
 
     words = {
@@ -90,8 +109,10 @@ def _told(result: SupervisorResult, *, once: bool) -> Ran:
         words = f"{words}: {result.reason}"
     if result.failed_jobs:
         words = f"{words}; {result.failed_jobs} failed, see `sapwood jobs --status failed`"
+    if asked:
+        words = f"{words}, but {asked_words(asked)}"
     code = INTERRUPTED if result.signal == signal.SIGINT else result.exit_code
-    return Ran(str(result.ended), words, result.failed_jobs, code, result.notice)
+    return Ran(str(result.ended), words, result.failed_jobs, code, result.notice, asked)
 
 
 def stop_agent(paths: Paths | None = None, *, wait: bool = False) -> Stopped:

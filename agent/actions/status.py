@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agent.actions.asking import asked_about, asked_words
 from agent.actions.home import NOT_RUNNING
 from agent.actions.pausing import Paused, read_paused
 from agent.actions.times import span_words
@@ -75,6 +76,8 @@ class Status:
     """What an owner is to be told for some days: the memory was damaged and grown again."""
     watching: tuple[Watching, ...] = ()
     """One for each source; empty while the agent does not run."""
+    questions: tuple[str, ...] = ()
+    """The sources that a question is open about."""
 
     @property
     def total_chunks(self) -> int:
@@ -97,6 +100,7 @@ def status(home: Home) -> Status:
         embedded = _embedded(connection, home)
         paused = read_paused(connection, now_ms)
         damage = read_damage(connection, now_ms)
+        asked = asked_about(connection, home.paths, home.intent)
         unread = unread_items(connection)
         eta = None
         if running and paused.paused_until_ms is None:
@@ -104,7 +108,7 @@ def status(home: Home) -> Status:
             eta = 0 if not due and not queue.deferred else seconds_left(connection, due, unread, now_ms)
     workers = worker_statuses(home) if running else ()
     growing = growing_words(growth_of(chunks, queue.waiting, summaries, unread))
-    state, reason = _state(running, paused, queue, len(home.intent.sources), home.config_problem, growing)
+    state, reason = _state(running, paused, queue, len(home.intent.sources), home.config_problem, growing, asked)
     watching: tuple[Watching, ...] = ()
     if running:
         answer = _ask_the_agent(home)
@@ -127,6 +131,7 @@ def status(home: Home) -> Status:
         config_problem=home.config_problem,
         notice=damage.words if damage is not None else None,
         watching=watching,
+        questions=asked,
     )
 
 
@@ -329,7 +334,13 @@ def _watching_of(answer: dict[str, Any]) -> tuple[Watching, ...]:
 
 
 def _state(
-    running: bool, paused: Paused, queue: QueueCounts, sources: int, config_problem: str | None, growing: str
+    running: bool,
+    paused: Paused,
+    queue: QueueCounts,
+    sources: int,
+    config_problem: str | None,
+    growing: str,
+    asked: tuple[str, ...],
 ) -> tuple[AgentState, str]:
     if not running:
         return AgentState.STOPPED, NOT_RUNNING
@@ -342,6 +353,8 @@ def _state(
         return AgentState.GROWING, growing
     if queue.failed:
         return AgentState.ATTENTION, f"{queue.failed} jobs failed; see `sapwood jobs --status failed`"
+    if asked:
+        return AgentState.ATTENTION, asked_words(asked)
     if not sources:
         return AgentState.IDLE, "there is nothing to read yet; name a source with `sapwood add PATH`"
     if queue.deferred:

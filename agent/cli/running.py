@@ -77,6 +77,7 @@ def stop(context: click.Context, wait: bool) -> None:
 @click.pass_context
 def status(context: click.Context) -> None:
     """Say what the agent is doing, how far it is, and why it waits. Works whether or not it runs."""
+    from agent.actions.asking import asked_words
     from agent.actions.doctor import size_words
     from agent.actions.home import open_home
     from agent.actions.status import status as look
@@ -110,6 +111,8 @@ def status(context: click.Context) -> None:
         facts.append(("settings", f"cannot be read, the last good copy is in use: {found.config_problem}"))
     if found.notice is not None and found.notice != found.reason:
         facts.append(("notice", found.notice))
+    if found.questions and asked_words(found.questions) != found.reason:
+        facts.append(("asked", asked_words(found.questions)))
     if found.eta_seconds:
         facts.append(("left", f"about {span_words(found.eta_seconds)}"))
     output.facts(facts)

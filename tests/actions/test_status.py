@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from agent.actions import status as room
-from agent.actions.home import NOT_RUNNING, Home
+from agent.actions.home import NOT_RUNNING, Home, open_home
 from agent.actions.pausing import pause
 from agent.actions.status import growth, status
 from agent.clock import FakeClock
+from agent.config import SourceIntent
+from agent.config_edit import add_source
+from agent.paths import Paths
 from agent.queue.enqueue import enqueue
 from agent.queue.types import NewJob
 from agent.states import AgentState
@@ -143,6 +148,20 @@ def test_a_later_look_at_a_known_source_takes_no_time_left_away(home: Home) -> N
     _look_at(home, "new")
     assert growth(home.connection, home.clock.now_ms()).unread.looking
     assert growth(home.connection, home.clock.now_ms()).seconds_left is None
+
+
+@pytest.mark.usefixtures("running")
+def test_source_that_waits_for_an_answer_is_no_finished_memory(paths: Paths, clock: FakeClock, tmp_path: Path) -> None:
+    add_source(paths, SourceIntent(id="notes", kind="folder", name="notes", paths=(str(tmp_path),)))
+    with open_home(paths, clock=clock) as home:
+        assert status(home).reason == "everything is grown"
+        home.connection.run("INSERT INTO mem_tree_questions VALUES ('notes', 'q', 20, 25, '[]', 1)")
+        found = status(home)
+        assert (found.state, found.questions) == (AgentState.ATTENTION, ("notes",))
+        assert "`sapwood sources`" in found.reason
+        put(home, 1)
+        assert status(home).state is AgentState.GROWING
+        assert status(home).questions == ("notes",)
 
 
 def test_first_time_left_is_from_a_pace_that_means_something(home: Home) -> None:

@@ -98,6 +98,28 @@ def test_run_once_grows_everything_and_ends(start: Start, sapwood: Sapwood, samp
     assert "zeppelin" in sapwood("search", "zeppelin mooring", "--json").document["hits"][0]["text"]
 
 
+def test_run_once_names_a_source_that_waits_for_an_answer(start: Start, sapwood: Sapwood, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    for number in range(6):
+        (notes / f"{number}.md").write_text(f"# Bed {number}\n\nRow {number} of the beans is sown.\n")
+    sapwood("add", str(notes))
+    ran = finish(start("run", "--once"))
+    assert (ran.code, ran.out.strip()) == (0, "everything is grown")
+    for number in range(5):
+        (notes / f"{number}.md").unlink()
+    ran = finish(start("run", "--once"))
+    assert ran.code == 0, ran.err
+    assert ran.out.strip().startswith("everything is grown, but much of notes is gone")
+    assert "`sapwood sources`" in ran.out
+    assert finish(start("run", "--once", "--json")).document["questions"] == ["notes"]
+    assert "much of notes is gone" in sapwood("status").out
+    assert sapwood("status", "--json").document["questions"] == ["notes"]
+    sapwood("sync", "notes", "--refuse")
+    assert "much of notes" not in sapwood("status").out
+    assert finish(start("run", "--once")).out.strip() == "everything is grown"
+
+
 def test_agent_runs_is_asked_and_stops(
     start: Start, sapwood: Sapwood, samples: Path, wait_until: Callable[..., None]
 ) -> None:
