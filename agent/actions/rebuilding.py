@@ -15,7 +15,7 @@ import apsw
 
 from agent.actions.damaged import ask_agent
 from agent.clock import SYSTEM_CLOCK, Clock
-from agent.config import Intent, load_intent
+from agent.config import Intent, SourceIntent, load_intent
 from agent.db.aside import DAMAGED, copies, move_aside
 from agent.db.backup import open_damaged
 from agent.db.connection import connect
@@ -23,8 +23,10 @@ from agent.db.faults import FaultClass, classify
 from agent.db.integrity import damage
 from agent.db.state import PAUSE_KEY, set_state
 from agent.db.wipe import wipe, wipe_summaries
-from agent.errors import AgentFault, ConfigBroken, DatabaseCorrupt
+from agent.errors import AgentFault, ConfigBroken, DatabaseCorrupt, UsageFault
+from agent.ledger import read_ledger
 from agent.queue.types import NewJob
+from agent.states import Answer
 
 if TYPE_CHECKING:
     from agent.db import Connection
@@ -70,6 +72,7 @@ class Rebuilt:
 def look(paths: Paths) -> Plan:
     """Return what a rebuild would do and what it would lose, once the whole file was read. Changes nothing.
 
+    Where the owner ever said that something gone is to be kept, the sources are read too: only they tell what is gone.
     Blocks for as long as that takes. Raises ``DatabaseRefused`` and, where the memory is sound, ``ConfigBroken``.
     """
     if not paths.database.exists():
@@ -80,7 +83,7 @@ def look(paths: Paths) -> Plan:
             # An index that does not match its table would outlive an emptying in place.
             if damage(connection, lambda: False, deep=True):
                 return Plan(is_sound=False, exists=True)
-            return Plan(True, True, _at_risk(connection, load_intent(paths).intent))
+            return Plan(True, True, _at_risk(connection, load_intent(paths).intent, _has_kept(paths)))
         finally:
             connection.close()
     except (apsw.Error, DatabaseCorrupt) as error:
@@ -89,7 +92,15 @@ def look(paths: Paths) -> Plan:
         return Plan(is_sound=False, exists=True)
 
 
-def _at_risk(connection: Connection, intent: Intent) -> tuple[AtRisk, ...]:
+def _has_kept(paths: Paths) -> bool:
+    """Return whether the owner ever said that something gone is to be kept."""
+    try:
+        return Answer.REFUSE in read_ledger(paths).answers.values()
+    except OSError:
+        return True
+
+
+def _at_risk(connection: Connection, intent: Intent, has_kept: bool) -> tuple[AtRisk, ...]:
     held = {
         str(source_id): int(count)
         for source_id, count in connection.all("SELECT source_id, count(*) FROM mem_tree_chunks GROUP BY source_id")
@@ -103,8 +114,19 @@ def _at_risk(connection: Connection, intent: Intent) -> tuple[AtRisk, ...]:
             found.append(AtRisk(source.id, f"not there now: {', '.join(missing)}", passages))
         elif source.id in asked:
             found.append(AtRisk(source.id, f"{asked[source.id]} of its items are gone and you were asked", passages))
+        elif has_kept and passages and (kept := _passages_kept(connection, source)):
+            found.append(AtRisk(source.id, "not there any more, and kept", kept))
     found += [AtRisk(source_id, "no longer in the settings", passages) for source_id, passages in sorted(held.items())]
     return tuple(found)
+
+
+def _passages_kept(connection: Connection, source: SourceIntent) -> int:
+    from agent.ingest.kept import passages_without_source
+
+    try:
+        return passages_without_source(connection, source)
+    except UsageFault:
+        return 0  # of a kind that nothing is held of
 
 
 def rebuild(paths: Paths, *, plan: Plan | None = None, summaries: bool = False, clock: Clock = SYSTEM_CLOCK) -> Rebuilt:

@@ -101,7 +101,7 @@ def restore(context: click.Context, file: str, yes: bool) -> None:
 def rebuild(context: click.Context, summaries: bool, yes: bool) -> None:
     """Empty the memory and grow it again from your sources, the inbox and the ledger; the same content gives the same
     tree. What was forgotten stays forgotten, and a pause stays a pause. A damaged memory is moved aside. Refuses
-    without --yes while a source is not there: what is held of it would be lost.
+    without --yes where something held is not there any more, a source or what you said to keep: it would be lost.
     """
     from agent.actions.home import NOT_RUNNING
     from agent.actions.rebuilding import look_leniently

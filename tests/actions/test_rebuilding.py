@@ -9,6 +9,7 @@ import pytest
 
 from agent.actions.home import open_home
 from agent.actions.rebuilding import look, look_leniently, rebuild
+from agent.actions.sources import sync
 from agent.config_edit import add_source
 from agent.db import Connection, connect
 from agent.db.aside import DAMAGED, copies
@@ -19,14 +20,13 @@ from agent.errors import ConfigBroken
 from agent.ingest.push import ChatContent, ChatMessage, DocumentContent, push_item
 from agent.ledger import append_forgotten, prepare_ledger
 from agent.paths import Paths, paths_under
-from tests.cli.agents import Ids, grow, ids_of, name_sources
+from agent.states import Answer
+from tests.cli.agents import Ids, copy_samples, grow, ids_of, name_sources
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Notes, mail, chat, an inbox and a ledger: what a memory is grown from, grown."""
-    from tests.cli.agents import copy_samples
-
     folder = tmp_path_factory.mktemp("whole")
     paths = paths_under(folder / "home").make()
     with pytest.MonkeyPatch.context() as patch:
@@ -133,6 +133,33 @@ def test_what_could_not_be_read_again_is_named(home: Paths, whole: Path, tmp_pat
     with open_home(home):
         home.config_file.write_text("")
     assert len(look(home).at_risk) == 5, "what the settings no longer name is not read again"
+
+
+def test_what_was_kept_although_it_is_gone_is_named(tmp_path: Path, paths: Paths) -> None:
+    name_sources(paths, samples := copy_samples(tmp_path / "samples"))
+    grow(paths)
+    whole = len(ids_of(paths.database)["chunks"])
+    for note in sorted((samples / "notes").rglob("*.*"))[:9]:
+        note.unlink()
+    mails = samples / "club-mail.mbox"
+    first, *others = mails.read_bytes().split(b"\nFrom ")
+    mails.write_bytes(b"\nFrom ".join([first, *others[:4]]) + b"\n")
+    grow(paths)
+    with open_home(paths) as home:
+        assert {risk.source_id for risk in look(paths).at_risk} == {"notes", "club-mail"}, "asked about"
+        for source in ("notes", "club-mail"):
+            sync(home, source, answer=Answer.REFUSE)
+    for _ in range(2):
+        grow(paths)
+    assert len(ids_of(paths.database)["chunks"]) == whole
+    risks = {risk.source_id: risk for risk in look(paths).at_risk}
+    assert set(risks) == {"notes", "club-mail"}, "what is there is read again, chat and all"
+    assert "kept" in risks["club-mail"].why
+    rebuild(paths)
+    grow(paths)
+    left = len(ids_of(paths.database)["chunks"])
+    assert whole - left == sum(risk.passages for risk in risks.values())
+    assert look(paths).at_risk == ()
 
 
 def test_damaged_memory_is_moved_aside_and_its_pause_kept(home: Paths, before: Ids) -> None:
