@@ -229,7 +229,7 @@ def _questions(home: Home) -> dict[str, Question]:
 
 
 def _row(home: Home, source: SourceIntent, question: Question | None) -> SourceRow:
-    from agent.ingest.unread import list_parked, list_unreadable
+    from agent.ingest.unread import list_parked, list_unreadable, parked_look
 
     connection = home.connection
     counted = connection.all(
@@ -264,7 +264,7 @@ def _row(home: Home, source: SourceIntent, question: Question | None) -> SourceR
         unreadable=tuple(Unreadable(each.path, each.reason) for each in list_unreadable(connection, source.id)),
         last_sync_ms=looked[0],
         question=question,
-        error=looked[1],
+        error=parked_look(connection, source.id) or looked[1],
     )
 
 

@@ -193,7 +193,7 @@ class Look:
         if any(other["hash"] == part["hash"] for other in item.parts):
             return False
         move = self._origins.find(event.item_key, part, event.time_ms)
-        if move is None:
+        if move is None or self._is_hidden(move.old_key):
             return False
         self.moves[event.item_key] = move
         return True

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent.ingest.stamps import VEIL
 from agent.queue.recovery import CRASH_LOOP
+from agent.queue.types import SyncSourcePayload
 from agent.states import JobStatus
 
 if TYPE_CHECKING:
@@ -58,6 +59,30 @@ def list_parked(connection: Connection, source_id: str) -> list[NotRead]:
         (source_id,),
     )
     return [NotRead(key, _words(job, status, reason, error)) for key, job, status, reason, error in rows]
+
+
+def parked_look(connection: Connection, source_id: str) -> str | None:
+    """Return why a source is no longer looked at, where the newest job that looks at it is parked, or ``None``."""
+    row = connection.one(
+        """
+        SELECT id, status, failure_reason, last_error
+          FROM mem_tree_jobs
+         WHERE dedupe_key = ?
+         ORDER BY id DESC
+         LIMIT 1
+        """,
+        (SyncSourcePayload(source_id).dedupe_key(),),
+    )
+    if row is None or row[1] not in (JobStatus.FAILED, JobStatus.CANCELLED):
+        return None
+    _, status, reason, error = row
+    if status == JobStatus.CANCELLED:
+        what = "the look at it was cancelled"
+    elif reason == CRASH_LOOP:
+        what = f"looking at it ended the worker three times ({error})"
+    else:
+        what = f"looking at it failed: {error or reason or 'no reason is known'}"
+    return f"{what}; `sapwood sync {source_id}` tries again"
 
 
 def _words(job_id: int, status: str, reason: str | None, error: str | None) -> str:

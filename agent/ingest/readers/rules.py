@@ -13,9 +13,11 @@ import stat
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.ingest.readers.patience import in_time
 from agent.paths import find_paths
 
 if TYPE_CHECKING:
@@ -174,11 +176,7 @@ class Rules:
         path = os.path.join(folder, IGNORE_FILE)
         shown = f"{relative}/{IGNORE_FILE}" if relative else IGNORE_FILE
         try:
-            found = os.lstat(path)
-            if not stat.S_ISREG(found.st_mode):
-                raise IgnoreFileClosed("it is not a file")
-            with open(path, "rb") as stream:
-                data = stream.read(MAX_IGNORE_BYTES + 1)
+            found, data = in_time(partial(_read_ignore_file, path))
         except FileNotFoundError:
             return chain
         except OSError as error:
@@ -234,6 +232,14 @@ class Rules:
             return False
         real = Path(os.path.realpath(root))
         return any(self.is_own(_inode(str(place)), str(place)) for place in (real, *real.parents))
+
+
+def _read_ignore_file(path: str) -> tuple[os.stat_result, bytes]:
+    found = os.lstat(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise IgnoreFileClosed("it is not a file")
+    with open(path, "rb") as stream:
+        return found, stream.read(MAX_IGNORE_BYTES + 1)
 
 
 def _inode(path: str) -> int:

@@ -13,9 +13,11 @@ import stat
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from agent.ingest.readers.patience import STUCK, Stuck, in_time, stream_of
 from agent.ingest.readers.protocol import FileSeen, Hidden, Part, SourceMissing, Stamp, Unreachable, Unreadable
 from agent.ingest.readers.rules import (
     A_LINK,
@@ -89,8 +91,9 @@ def roots(source: SourceIntent) -> list[tuple[str, Path]]:
 def walk(source: SourceIntent, wanted: Callable[[str], bool]) -> Iterator[File | Hidden | FileSeen]:
     """Yield the wanted files of a source in a fixed order. ``wanted`` is asked with a file's bare name.
 
-    Raises ``SourceMissing`` where a root is not there. A root that is a file is wanted in any case. What comes as
-    ``FileSeen`` is a broken pattern, listed under the name of its file.
+    Raises ``SourceMissing`` where no root is there; one of several that is not there comes as ``Hidden``, before all
+    files. A root that is a file is wanted in any case. What comes as ``FileSeen`` is a broken pattern, listed under the
+    name of its file.
     """
     faults: list[FileSeen] = []
 
@@ -100,24 +103,56 @@ def walk(source: SourceIntent, wanted: Callable[[str], bool]) -> Iterator[File |
 
     rules = Rules(source, say)
     yield from _drain(faults)
-    for prefix, root in roots(source):
+    missing: list[SourceMissing] = []
+    there: list[tuple[str, Path, os.stat_result]] = []
+    named = roots(source)
+    for prefix, root in named:
         try:
-            found = root.stat()
-        except OSError as error:
-            raise SourceMissing("the source is not there", f"{root}: {error.strerror or error}") from error
-        if rules.owns_root(root):
-            raise SourceMissing("Sapwood's own folders are not read", str(root))
-        if stat.S_ISDIR(found.st_mode):
-            for event in _walk_folder(rules, root, prefix, wanted):
+            there.append((prefix, root, _look_at_root(rules, root)))
+        except SourceMissing as error:
+            missing.append(error)
+            if len(named) > 1:
+                yield _closed(prefix, error)
+    for prefix, root, found in there:
+        try:
+            for event in _walk_root(rules, root, prefix, found, wanted):
                 yield from _drain(faults, prefix)
                 yield event
             yield from _drain(faults, prefix)
-        elif not stat.S_ISREG(found.st_mode):
-            # Opening a pipe waits for whoever writes into it, a device may never end.
-            raise SourceMissing("the source is not a file or a folder", str(root))
-        else:
-            name = f"{prefix}/{root.name}" if prefix else root.name
-            yield File.of(name, os.path.realpath(root), found, why_not_opened(found))
+        except SourceMissing as error:
+            missing.append(error)
+            if len(named) > 1:
+                yield _closed(prefix, error)
+    if len(missing) == len(named):
+        raise missing[0]
+
+
+def _closed(prefix: str, error: SourceMissing) -> Hidden:
+    """Return what one root of several that is not there means: what lies below it is unknown, the others are read."""
+    return Hidden(_key(prefix), f"{error.title} ({error.detail}); what is held of it is kept")
+
+
+def _look_at_root(rules: Rules, root: Path) -> os.stat_result:
+    try:
+        found = in_time(root.stat)
+    except OSError as error:
+        raise SourceMissing("the source is not there", f"{root}: {error.strerror or error}") from error
+    if rules.owns_root(root):
+        raise SourceMissing("Sapwood's own folders are not read", str(root))
+    if not stat.S_ISDIR(found.st_mode) and not stat.S_ISREG(found.st_mode):
+        # Opening a pipe waits for whoever writes into it, a device may never end.
+        raise SourceMissing("the source is not a file or a folder", str(root))
+    return found
+
+
+def _walk_root(
+    rules: Rules, root: Path, prefix: str, found: os.stat_result, wanted: Callable[[str], bool]
+) -> Iterator[File | Hidden | FileSeen]:
+    if stat.S_ISDIR(found.st_mode):
+        yield from _walk_folder(rules, root, prefix, wanted)
+        return
+    name = f"{prefix}/{root.name}" if prefix else root.name
+    yield File.of(name, os.path.realpath(root), found, why_not_opened(found))
 
 
 def _drain(faults: list[FileSeen], prefix: str = "") -> Iterator[FileSeen]:
@@ -171,8 +206,7 @@ def _walk_folder(
     while pending:
         folder, relative, chain = pending.pop()
         try:
-            with os.scandir(folder) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name)
+            entries = in_time(partial(_list, folder))
             names = {entry.name for entry in entries}
             chain = rules.enter(chain, folder, relative, names)
         except OSError as error:
@@ -208,11 +242,18 @@ def _walk_folder(
                 elif _may_be(entry, stub or name, wanted):
                     if patterned and rules.matches(chain, path, key, folder=False):
                         continue
-                    found = entry.stat(follow_symlinks=False)
+                    found = in_time(partial(entry.stat, follow_symlinks=False))
                     yield File.of(key, entry.path, found, ONLY_IN_THE_CLOUD if stub else why_not_opened(found))
+            except Stuck:
+                yield FileSeen(_key(key), Stamp(0, 0, 0).unreadable(STUCK, now_only=True))
             except OSError:
                 continue  # it went away between the listing and the look
         pending.extend(reversed(below))
+
+
+def _list(folder: str) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as listing:
+        return sorted(listing, key=lambda entry: entry.name)
 
 
 def _may_be(entry: os.DirEntry[str], name: str, wanted: Callable[[str], bool]) -> bool:
@@ -248,8 +289,12 @@ def locate(source: SourceIntent, part: Part) -> str:
 def open_file(path: str) -> IO[bytes]:
     """Open a file to read its bytes. Raises ``OSError``, also where a link or something that is no file stands there.
 
-    Never waits for a pipe, whatever took the file's place since it was listed.
+    Never waits for a pipe, whatever took the file's place since it was listed, and for a disk as ``patience.py`` says.
     """
+    return stream_of(in_time(partial(_open, path), os.close))
+
+
+def _open(path: str) -> int:
     try:
         descriptor = os.open(path, os.O_RDONLY | _FLAGS)
     except OSError as error:
@@ -259,7 +304,7 @@ def open_file(path: str) -> IO[bytes]:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a file")
-    return os.fdopen(descriptor, "rb")
+    return descriptor
 
 
 def read_bytes(path: str, limit: int) -> bytes:
@@ -283,7 +328,7 @@ def read_bytes(path: str, limit: int) -> bytes:
 
 
 def _stat_of(descriptor: int) -> os.stat_result:
-    return os.fstat(descriptor)
+    return in_time(partial(os.fstat, descriptor))
 
 
 def read_span(path: str, part: Part) -> bytes:

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 def handle(context: JobContext, job: Job) -> Plan:
     """Return the plan that stores the item's current version in one transaction. Calls no model, ever."""
     from agent.ingest.pipeline import plan_ingest
+    from agent.ingest.wary import warily
 
-    return plan_ingest(context, job.payload(IngestFilePayload))
+    payload = job.payload(IngestFilePayload)
+    limit_s = context.intent.limits.ingest_file
+    return warily(context, job, payload.source_id, limit_s, lambda: plan_ingest(context, payload), whole=False)
 
 
 SPEC = JobSpec(kind=JobKind.INGEST_FILE, handle=handle, time_limit_s=300.0, sweep=sweep_ingest)
