@@ -187,6 +187,13 @@ def _says_item(wanted: Wanted, row: tuple[Any, ...]) -> bool:
     return wanted.says(item_key) or wanted.says(title) or any(map(wanted.says, paths_in(place)))
 
 
+def _names_entity(entity: str, row: tuple[Any, ...]) -> bool:
+    """Return whether an item is called after an entity: then its name says who was to be forgotten."""
+    _, _, item_key, _, title, place, *_ = row
+    named = re.compile(rf"(?<!\w){re.escape(folded(entity))}(?!\w)")
+    return any(named.search(folded(text)) for text in (item_key, title or "", *paths_in(place)))
+
+
 def _says_chunk(wanted: Wanted, texts: tuple[str | None, ...], locator: str) -> bool:
     if any(map(wanted.says, texts)):
         return True
@@ -211,13 +218,15 @@ def _strings(value: Any) -> Iterator[str]:
 def _goes_whole(connection: Connection, wanted: Wanted, row: tuple[Any, ...], picked: int) -> bool:
     """Return whether an item goes with its name: it was chosen by what it is, or it says the words itself.
 
-    A mail never changes, so one that loses all of its words goes too. A document and a day of a chat may say something
-    else tomorrow: of those only what they say now is forgotten.
+    One that is called after an entity goes where nothing of it is left without. A mail never changes, so one that loses
+    all of its words goes too. A document and a day of a chat may say something else tomorrow: of those only what they
+    say now is forgotten.
     """
     item_seq, _, _, source_kind, _, _, time_ms, *_ = row
     if wanted.takes_items and (wanted.words is None or _says_item(wanted, row)):
         return True
-    if source_kind != SourceKind.EMAIL:
+    is_named = wanted.entity is not None and picked > 0 and _names_entity(wanted.entity, row)
+    if source_kind != SourceKind.EMAIL and not is_named:
         return False
     chunks: int = connection.value("SELECT count(*) FROM mem_tree_chunks WHERE item_seq = ?", (item_seq,))
     if chunks or wanted.chunk_id is not None or wanted.entity is not None:

@@ -12,7 +12,7 @@ settles the job. No model is called here, ever.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -92,7 +92,10 @@ def plan_ingest(context: JobContext, payload: IngestFilePayload) -> Plan:
     context.check()
     if fence.ledger.forgets_item(item.source_id, item.item_key, canonical.content_hash):
         return Plan(lambda connection: _leave_out_tx(connection, intent, item, fence))
-    chunks = without_forgotten(chunk_markdown(canonical), fence.ledger, item.source_id, item.item_key)
+    cut = chunk_markdown(canonical)
+    chunks = without_forgotten(cut, fence.ledger, item.source_id, item.item_key)
+    if cut and not chunks:
+        canonical = replace(canonical, title=None)  # its words are those of a text that was forgotten
     context.check()
     scores = score_chunks_fast(chunks)
     version = Version(canonical, tuple(chunks), tuple(scores), now_ms)
