@@ -9,10 +9,10 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent.system.watching import Refusal, Watch, Watching, WatchRefused
+from agent.system.watching import Refusal, Watch, WatchBroken, Watching, WatchRefused
 
 if TYPE_CHECKING:
     from agent.config import Intent
@@ -98,6 +98,7 @@ class Keeper:
         self._lock = threading.Lock()
         self._wanted: Mapping[str, Target] = {}
         self._targets: Mapping[str, Target] | None = None
+        self._named: Mapping[str, Target] = {}
         self._reasons: dict[str, str | None] = {}
         self._watch: Watch | None = None
         self._watched: dict[str, tuple[object, ...]] = {}
@@ -137,7 +138,7 @@ class Keeper:
         changed: set[str] = set()
         if self._watch is not None and self._targets:
             for path in self._watch.take():
-                changed |= sources_of(path, self._targets)
+                changed |= sources_of(path, self._named)
         return changed
 
     def _may_retry(self, now: float) -> bool:
@@ -166,6 +167,11 @@ class Keeper:
         try:
             watch = self._try(wanted, list(there))
             if old is not None:
+                # The new one may have taken a while to begin; until then the old one alone was told.
+                try:
+                    changed |= self._take()
+                except WatchBroken:
+                    has_gap = True
                 self._watch = None
                 old.close()
         except WatchRefused:
@@ -176,6 +182,7 @@ class Keeper:
             watch, more = self._one_by_one(wanted, list(there))
             refused |= more
         self._targets, self._watch = wanted, watch
+        self._named = {source_id: _with_real_names(target) for source_id, target in wanted.items()}
         self._watched = {source_id: identity for source_id, identity in there.items() if source_id not in refused}
         self._refused = refused
         self._retry_at = now + RETRY_S
@@ -239,6 +246,15 @@ class Keeper:
                 _log.warning("source %s is looked at only now and then: %s", source_id.strip("\x00"), refusal.value)
         with self._lock:
             self._reasons = {**dict.fromkeys(self._watched), **reasons}
+
+
+def _with_real_names(target: Target) -> Target:
+    """Return a target under both its names: FSEvents tells the real one, whatever it was asked to watch."""
+
+    def both(paths: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*paths, *map(os.path.realpath, paths)]))
+
+    return replace(target, roots=both(target.roots), own=both(target.own))
 
 
 def _folders_below(root: str, most: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +19,7 @@ from agent.queue.registry import Registry
 from agent.supervisor.keeper import RETRY_S, STAT_EVERY_S, Keeper, Target, sources_of, targets_of
 from agent.supervisor.tick import Housekeeping
 from agent.supervisor.watch import LOOKS_SHARE, QUIET_S, Pace, SourceWatch
-from agent.system.watching import FakeWatching, Refusal, WatchBroken
+from agent.system.watching import FakeWatching, Refusal, Watch, WatchBroken
 
 NOTES = {"notes": Target(("/home/ada/notes",))}
 
@@ -112,6 +112,51 @@ def folders(tmp_path: Path) -> dict[str, Path]:
 
 def _wanted(folders: dict[str, Path]) -> dict[str, Target]:
     return {name: Target((str(path),)) for name, path in folders.items()}
+
+
+def test_what_changes_while_the_watch_is_opened_anew_is_not_lost(folders: dict[str, Path]) -> None:
+    class Told:
+        def __init__(self, news: set[str]) -> None:
+            self.news = news
+
+        def take(self) -> set[str]:
+            found, self.news = self.news, set()
+            return found
+
+        def close(self) -> None:
+            self.news = set()
+
+    class Slow:
+        def __init__(self) -> None:
+            self.opened: list[Told] = []
+
+        def open(self, folders: Iterable[str], parents: Iterable[str]) -> Watch:
+            if self.opened:
+                self.opened[-1].news.add(f"{next(iter(folders))}/meanwhile.md")
+            self.opened.append(Told(set()))
+            return self.opened[-1]
+
+    keeper = Keeper(Slow())
+    one = {"one": _wanted(folders)["one"]}
+    keeper.want(one)
+    assert keeper.turn(0.0) == {"one"}
+    assert keeper.turn(1.0) == set()
+    keeper.want(_wanted(folders))
+    assert keeper.turn(2.0) == {"one", "two"}
+
+
+def test_a_source_behind_a_link_is_known_by_its_real_name_too(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = folders["one"].with_name("link")
+    link.symlink_to(folders["one"])
+    watching = FakeWatching()
+    keeper = Keeper(watching)
+    keeper.want({"one": Target((str(link),))})
+    keeper.turn(0.0)
+    for path, noticed in ((folders["one"] / "a.md", True), (link / "a.md", True), (folders["two"] / "a.md", False)):
+        monkeypatch.setattr(watching, "taken", lambda path=path: {str(path)})
+        assert keeper.turn(1.0) == ({"one"} if noticed else set())
 
 
 def test_a_refused_source_leaves_the_others_watched_and_is_tried_again(
