@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,9 @@ LEFT_IN_LOG = (
 BACKUPS = "backups that you made may still hold it: delete them, and make a new one"
 
 Step = Callable[[str], None]
+Meanwhile = Callable[[], None]
+"""Called now and then while the one long transaction goes on."""
+_INSTRUCTIONS = 200_000  # of SQLite's: some hundredths of a second
 
 
 def no_step(name: str) -> None:
@@ -158,8 +162,30 @@ def preview(home: Home, wanted: Wanted, *, progress: Progress | None = None) -> 
     )
 
 
+@contextmanager
+def _told(connection: Connection, meanwhile: Meanwhile | None) -> Iterator[None]:
+    """Have SQLite call ``meanwhile`` while statements of this block run; it neither reads nor stops anything."""
+
+    def go_on() -> bool:
+        if meanwhile is not None:
+            meanwhile()
+        return False
+
+    connection.raw.set_progress_handler(go_on if meanwhile is not None else None, _INSTRUCTIONS)
+    try:
+        yield
+    finally:
+        connection.raw.set_progress_handler(None)
+
+
 def forget(
-    home: Home, wanted: Wanted, chosen: Chosen, *, progress: Progress | None = None, step: Step = no_step
+    home: Home,
+    wanted: Wanted,
+    chosen: Chosen,
+    *,
+    progress: Progress | None = None,
+    meanwhile: Meanwhile | None = None,
+    step: Step = no_step,
 ) -> Forgotten:
     """Forget what was chosen, and whatever the same filters choose by then; return how much that was.
 
@@ -178,7 +204,8 @@ def forget(
         # Somebody else may have written down more, and not have come to the database yet.
         was_applied = was_applied and ledger.items == ours_items and ledger.pieces == ours_pieces
         step("ledger")
-        erased, chosen_now = _erase(connection, ledger, wanted, chosen, now_ms, progress, step)
+        with _told(connection, meanwhile):
+            erased, chosen_now = _erase(connection, ledger, wanted, chosen, now_ms, progress, step)
         if erased is not None:
             break
         chosen = chosen_now
@@ -237,7 +264,7 @@ def _erase(
     return erased, found
 
 
-def remove(home: Home, source: str, *, step: Step = no_step) -> Forgotten:
+def remove(home: Home, source: str, *, meanwhile: Meanwhile | None = None, step: Step = no_step) -> Forgotten:
     """Stop reading a source and delete everything that is held of it; return how much that was.
 
     It is no forgetting: the ledger says nothing of it, and the same folder added again is read again. What was pushed
@@ -249,7 +276,7 @@ def remove(home: Home, source: str, *, step: Step = no_step) -> Forgotten:
     source_id = source_id_of(home, source)
     remove_source(home.paths, source_id)
     step("intent")
-    with home.connection.write(full=True):
+    with _told(home.connection, meanwhile), home.connection.write(full=True):
         removed, items = remove_source_tx(home.connection, source_id)
         set_state(home.connection, CHECKPOINT_DUE, "1")
         step("uncommitted")

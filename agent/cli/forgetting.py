@@ -33,6 +33,7 @@ def remove(context: click.Context, source: str, yes: bool) -> None:
     from agent.actions.forgetting import is_only_copy, preview, source_id_of
     from agent.actions.forgetting import remove as take_out
     from agent.actions.home import open_home
+    from agent.cli.waiting import WaitingLine
 
     output = output_of(context)
     with open_home() as home:
@@ -44,7 +45,8 @@ def remove(context: click.Context, source: str, yes: bool) -> None:
             if only_copy:
                 about += " What was remembered or handed in to it lies nowhere else: it is deleted for good."
             _ask(output, about, "remove it?")
-        found = take_out(home, source_id)
+        with WaitingLine() as line:
+            found = take_out(home, source_id, meanwhile=line.lasting("taking it out of the memory"))
     _told(output, found, f"removed {source_id}", ours_only=not only_copy)
 
 
@@ -112,7 +114,7 @@ def forget(
             )
         if not yes:
             _ask(output, _about(shown), "forget it for good?")
-        found = let_go(home, wanted, chosen, progress=progress)
+        found = let_go(home, wanted, chosen, progress=progress, meanwhile=line.lasting("taking it out of the memory"))
         line.wipe()
     _told(output, found, "forgotten", ours_only=True)
 

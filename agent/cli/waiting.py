@@ -57,6 +57,11 @@ class WaitingLine:
         """Return what takes in how many of how many are done, for people who want to know the share only."""
         return lambda done, total: self.say(f"{what}: {100 * done // max(1, total)} %")
 
+    def lasting(self, what: str) -> Callable[[], None]:
+        """Return what is called now and then while something goes on of which nobody knows how far it is."""
+        begun = self._monotonic()
+        return lambda: self.say(f"{what}: {self._monotonic() - begun:.0f} s so far")
+
     def wipe(self) -> None:
         """Take the line off the terminal; what is said next begins with a silent second again."""
         if self._drawn:

@@ -43,6 +43,16 @@ def test_in_a_pipe_a_line_is_said_now_and_then(now: list[float]) -> None:
     assert stream.getvalue() == "0 of 12,000 notes\n5,000 of 12,000 notes\n10,000 of 12,000 notes\n"
 
 
+def test_of_what_nobody_can_count_it_says_how_long_it_takes(now: list[float]) -> None:
+    stream = io.StringIO()
+    with WaitingLine(stream, lambda: now[0]) as line:
+        tell = line.lasting("taking it out")
+        for _ in range(14):
+            now[0] += 0.5
+            tell()
+    assert stream.getvalue() == "taking it out: 1 s so far\ntaking it out: 6 s so far\n"
+
+
 def test_on_a_terminal_it_is_drawn_in_place_and_leaves_nothing(
     now: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
