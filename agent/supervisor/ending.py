@@ -1,4 +1,4 @@
-"""The last seconds: children end within the budget, and what they held is given back."""
+"""What ended workers held is given back, while the agent goes on and in its last seconds."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from agent.queue.wake import unregister_workers
 
 if TYPE_CHECKING:
     from agent.clock import Clock
+    from agent.db import Connection
     from agent.paths import Paths
     from agent.supervisor.stopping import StopBudget
     from agent.supervisor.storage import Storage
@@ -31,6 +32,28 @@ def end_children(workforce: Workforce, budget: StopBudget, clock: Clock) -> None
             workforce.use_force(force, now)
         ready = wait(children.sentinels, budget.wait_s(clock.monotonic()))
         workforce.bury(ready, clock.monotonic())
+
+
+def give_back(
+    paths: Paths, storage: Storage, workforce: Workforce, now: float, wall_ms: int, *, crash_limit: int
+) -> bool:
+    """Give back the leases of workers that are gone; return whether that is all of them.
+
+    Times are monotonic seconds and UTC ms. What the database refuses is to be tried again in a moment.
+    """
+    for fallen in list(workforce.fallen):
+
+        def settle(connection: Connection, worker_id: str = fallen.worker_id) -> bool:
+            job = fallen.crashed_job  # noqa: B023  # called before the loop goes on
+            reclaim_worker(connection, worker_id, job, ordered=job is None, now_ms=wall_ms, crash_limit=crash_limit)
+            unregister_workers(connection, [worker_id])
+            return True
+
+        if storage.attempt("giving leases back", settle, now) is None:
+            return False
+        remove_handling(paths, fallen.worker_id)
+        workforce.fallen.remove(fallen)
+    return True
 
 
 def release_all(

@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, Any
 from agent.clock import Clock
 from agent.config import Intent, IntentWatcher
 from agent.ids import random_id
-from agent.queue.handling import remove_handling
-from agent.queue.recovery import reclaim_worker
 from agent.queue.registry import Registry
-from agent.queue.wake import WakeSocket, register_worker, unregister_workers, wake_workers
+from agent.queue.wake import WakeSocket, register_worker, wake_workers
 from agent.states import JobKind
 from agent.supervisor.beginning import Beginning
 from agent.supervisor.children import Children
 from agent.supervisor.control import ControlServer
 from agent.supervisor.damage import DamageControl, Outcome
-from agent.supervisor.ending import end_children, release_all
+from agent.supervisor.ending import end_children, give_back, release_all
 from agent.supervisor.gatewatch import GateWatch
 from agent.supervisor.looking import QueueLook, look_at_queue
 from agent.supervisor.nudge import Nudge, StopSignals
@@ -281,19 +279,8 @@ class Supervisor:
         if now < self._reclaim_at:
             return
         limit = self._intent.queue.crash_limit
-        for fallen in list(self._workforce.fallen):
-
-            def settle(connection: Connection, worker_id: str = fallen.worker_id) -> bool:
-                job = fallen.crashed_job  # noqa: B023  # called before the loop goes on
-                reclaim_worker(connection, worker_id, job, ordered=job is None, now_ms=wall_ms, crash_limit=limit)
-                unregister_workers(connection, [worker_id])
-                return True
-
-            if self._storage.attempt("giving leases back", settle, now) is None:
-                self._reclaim_at = now + RECLAIM_AGAIN_S
-                return
-            remove_handling(self._paths, fallen.worker_id)
-            self._workforce.fallen.remove(fallen)
+        if not give_back(self._paths, self._storage, self._workforce, now, wall_ms, crash_limit=limit):
+            self._reclaim_at = now + RECLAIM_AGAIN_S
 
     def _look_into_damage(self, now: float, wall_ms: int) -> SupervisorResult | None:
         outcome = self._damage.turn(now, wall_ms)
