@@ -144,7 +144,16 @@ def _judge_tx(connection: Connection, look: Look, under: _Under) -> str | None:
 
 
 def _check_missing(look: Look) -> None:
-    """Raise ``StalePlan`` if what is missing has come back, or if what was there is missing too: a disk went away."""
+    """Raise ``StalePlan`` if what is missing has come back, or if what was there is missing too: a disk went away.
+
+    Also where a file that lost something is still being written: a program that writes a mailbox anew cuts it first.
+    """
+    for path in look.left if look.departures else ():
+        found, seen = on_disk(look.source, {"path": path}), look.stamps.get(path)
+        if found is None or seen is None:
+            continue
+        if (found.st_size, found.st_mtime_ns) != (seen.size, seen.mtime_ns):
+            raise StalePlan("a file that lost something is being written")
     if not look.gone:
         return
     if any(on_disk(look.source, {"path": path}) for path in look.gone):

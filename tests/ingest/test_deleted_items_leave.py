@@ -217,3 +217,23 @@ def test_removals_keep_to_the_window(memory: Memory) -> None:
     memory.sync()
     assert len(memory.items()) == 35
     assert sorted(memory.removed) == [f"{number:02d}.md" for number in range(25)]
+
+
+def test_a_mailbox_that_is_being_written_anew_loses_nothing(memory: Memory, mail_bytes: Callable[..., bytes]) -> None:
+    mails = [SEPARATOR + mail_bytes(number) + b"\n" for number in range(10)]
+    path = memory.write("a.mbox", b"".join(mails))
+    memory.add("mail", "mbox", path)
+    memory.sync()
+    before = memory.chunks()
+    path.write_bytes(b"".join(mails[:7]))
+    plan = plan_sync(memory.context, SyncSourcePayload("mail"))
+    with path.open("ab") as stream:
+        stream.write(b"".join(mails[7:9]))
+    assert plan.writes is not None
+    with pytest.raises(StalePlan), memory.connection.write():
+        plan.writes(memory.connection)
+    with path.open("ab") as stream:
+        stream.write(mails[9])
+    assert memory.sync() == 0
+    assert memory.removed == []
+    assert memory.chunks() == before
