@@ -19,7 +19,6 @@ from agent.errors import UsageFault
 from agent.ids import content_hash, content_id
 from agent.ingest.charsets import clean
 from agent.ingest.forgotten import text_left
-from agent.masking.mask import mask_secrets
 from agent.ingest.readers.inbox import (
     MAX_PUSHED_BYTES,
     ChatContent,
@@ -33,6 +32,7 @@ from agent.ingest.readers.inbox import (
     kind_of,
 )
 from agent.ingest.readers.protocol import Unreadable
+from agent.masking.mask import mask_secrets
 from agent.queue.types import NewJob
 from agent.states import SourceKind
 
@@ -146,6 +146,7 @@ def forget_in_inbox(paths: Paths, ledger: Ledger, source_id: str | None = None) 
     for folder in sorted(path for path in paths.inbox.iterdir() if path.is_dir()):
         if source_id is not None and folder.name != source_id:
             continue
+        changed += _drop_drafts(folder)
         for path in sorted(folder.glob("*.json")):
             try:
                 data = path.read_bytes()
@@ -162,6 +163,19 @@ def forget_in_inbox(paths: Paths, ledger: Ledger, source_id: str | None = None) 
             else:
                 write_atomically(path, msgspec.json.encode(_envelope(left)).decode())
     return changed
+
+
+def _drop_drafts(folder: Path) -> int:
+    """Delete what a process that died left of a file it had not finished: nobody was told that it was taken in."""
+    import psutil  # type: ignore[import-untyped,unused-ignore]
+
+    dropped = 0
+    for path in folder.glob(".*.json.*.tmp"):
+        pid = path.name.removesuffix(".tmp").rpartition(".")[2]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            path.unlink(missing_ok=True)
+            dropped += 1
+    return dropped
 
 
 def _left_of(content: Content, ledger: Ledger, source_id: str, file_hash: str) -> Content | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -141,6 +144,20 @@ def test_an_address_line_leaves_a_pushed_mail(paths: Paths) -> None:
     forget_pieces(paths, "post", "m", "To: Heron <heron@mail.example>")
     assert "heron" not in pushed.path.read_text().lower()
     assert "Some words." in pushed.path.read_text()
+
+
+def test_what_a_push_that_died_left_behind_goes_too(paths: Paths) -> None:
+    pushed = push_item(paths, "pages", DocumentContent("Heron begins.", "A page", key="k"))
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left, live = (pushed.path.with_name(f".{pushed.path.name}.{pid}.tmp") for pid in (dead.pid, os.getpid()))
+    for draft in (left, live):
+        draft.write_text(pushed.path.read_text())
+    append_forgotten(paths, 0, items=[prepare_ledger(paths).item_hash("pages", "k")])
+    forget_in_inbox(paths, read_ledger(paths))
+    assert not pushed.path.exists()
+    assert not left.exists()
+    assert live.exists()
 
 
 class _AskedFor(Ledger):
