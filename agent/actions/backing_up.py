@@ -7,6 +7,7 @@ import errno
 import os
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,16 +98,13 @@ def _copy(paths: Paths, draft: Path, progress: Progress) -> bool:
 
 
 def _make_empty(draft: Path) -> None:
-    empty = draft.with_name(f"{draft.name}.empty")
-    try:
-        connection = connect(empty)
+    # Not beside the backup: whoever opens a memory leaves the file of its lock there.
+    with tempfile.TemporaryDirectory(prefix="sapwood-") as folder:
+        connection = connect(Path(folder, "empty.db"))
         try:
             copy_memory(connection.raw, draft)
         finally:
             connection.close()
-    finally:
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{empty}{suffix}").unlink(missing_ok=True)
 
 
 def list_kept(paths: Paths) -> Iterator[CarriedFile]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.db.state import DAMAGE_KEY, LEDGER_KEY, PAUSE_KEY
-from agent.db.text_index import remove_text
+from agent.db.text_index import many_removed, remove_text
 
 if TYPE_CHECKING:
     from agent.db.connection import Connection
@@ -82,13 +82,8 @@ def wipe_summaries(connection: Connection) -> Wiped:
          WHERE node < 0
         """
     )
-    last = 0
-    while rows := connection.all(
-        "SELECT seq, title, text FROM mem_tree_summaries WHERE seq > ? ORDER BY seq LIMIT 500", (last,)
-    ):
-        for seq, title, text in rows:
-            remove_text(connection, -seq, title, None, text)
-        last = rows[-1][0]
+    with many_removed(connection, count):
+        _remove_texts(connection)
     connection.run("DELETE FROM mem_tree_edges")
     connection.run("DELETE FROM mem_tree_buffers")
     connection.run("DELETE FROM mem_tree_summaries")
@@ -96,3 +91,14 @@ def wipe_summaries(connection: Connection) -> Wiped:
     connection.run("UPDATE mem_tree_chunks SET lifecycle = 'admitted' WHERE lifecycle IN ('buffered', 'sealed')")
     connection.run("UPDATE mem_tree_items SET grown_hash = NULL WHERE grown_hash IS NOT NULL")
     return Wiped(0, count)
+
+
+def _remove_texts(connection: Connection) -> None:
+    # A summary's node is its number below zero, so the last one comes first.
+    last = int(connection.value("SELECT coalesce(max(seq), 0) + 1 FROM mem_tree_summaries"))
+    while rows := connection.all(
+        "SELECT seq, title, text FROM mem_tree_summaries WHERE seq < ? ORDER BY seq DESC LIMIT 500", (last,)
+    ):
+        for seq, title, text in rows:
+            remove_text(connection, -seq, title, None, text)
+        last = rows[-1][0]

@@ -186,6 +186,7 @@ def test_file_that_is_no_memory_still_gives_the_inbox(paths: Paths, target: Path
     done = back_up(paths, target)
     assert (done.ok, done.files) == (False, 1)
     assert verify(target).findings == ()
+    assert list(target.parent.glob("*.lock")) == [], "nothing of ours is left beside a backup"
     assert paths.database.read_bytes().startswith(b"this is no database")
 
 

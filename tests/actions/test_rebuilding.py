@@ -98,8 +98,13 @@ def test_every_table_is_emptied_but_what_its_owner_said(home: Paths) -> None:
     assert b"The kettle is under the stairs" in home.database.read_bytes()
 
 
-def test_summaries_alone_are_made_again(home: Paths, before: Ids) -> None:
+@pytest.mark.parametrize("many", [1, 1_000_000])
+def test_summaries_alone_are_made_again(many: int, home: Paths, before: Ids, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.db.text_index.MANY_NODES", many)
     connection = connect(home.database)
+    found = "SELECT count(*) FROM mem_tree_text WHERE mem_tree_text MATCH 'the' AND rowid {} 0"
+    passages = connection.value(found.format(">"))
+    assert connection.value(found.format("<")) > 0
     vectors = connection.value("SELECT count(*) FROM mem_tree_vectors")
     done = rebuild(home, summaries=True)
     assert (done.chunks, done.summaries, done.queued) == (0, len(before["summaries"]), ())
@@ -107,6 +112,7 @@ def test_summaries_alone_are_made_again(home: Paths, before: Ids) -> None:
     assert (held["summaries"], held["edges"]) == ([], [])
     assert [row[0] for row in held["chunks"]] == [row[0] for row in before["chunks"]]
     assert findings(connection, deep=True) == []
+    assert (connection.value(found.format("<")), connection.value(found.format(">"))) == (0, passages)
     grow(home)
     assert ids_of(home.database) == before
     assert connection.value("SELECT count(*) FROM mem_tree_vectors") == vectors
