@@ -49,8 +49,7 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self._greeting:
-            self._stream.write(f"{self._greeting}\n")
-            self._flush()
+            self._write(f"{self._greeting}\n")
         self._thread.start()
         return self
 
@@ -107,29 +106,28 @@ class Progress:
 
     def _say(self, found: Growth) -> None:
         if self._terminal:
-            self._stream.write(f"\r{bar_line(found, self._columns())}\x1b[K")
             self._drawn = True
+            self._write(f"\r{bar_line(found, self._columns())}\x1b[K")
         else:
             line = words(found)
             if line == self._last:
                 return
             self._last = line
-            self._stream.write(f"{line}\n")
-        self._flush()
+            self._write(f"{line}\n")
 
     def _columns(self) -> int:
         return shutil.get_terminal_size((80, 24)).columns
 
     def _wipe(self) -> None:
         if self._drawn:
-            self._stream.write("\r\x1b[K")
             self._drawn = False
-            self._flush()
+            self._write("\r\x1b[K")
 
-    def _flush(self) -> None:
+    def _write(self, text: str) -> None:
         try:
+            self._stream.write(text)
             self._stream.flush()
-        except OSError:
+        except (OSError, ValueError):
             self._ended.set()  # nobody reads it any more
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 from collections.abc import Callable
 
@@ -63,6 +64,21 @@ def test_line_on_a_terminal_is_wiped_at_the_end(
         wait_until(lambda: "2 of 4" in stream.getvalue())
     assert "\n" not in stream.getvalue()
     assert stream.getvalue().endswith("\r\x1b[K")
+
+
+class Deaf(io.StringIO):
+    """What is written to a pipe that nobody reads any more."""
+
+    def write(self, text: str, /) -> int:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+def test_nobody_reads_the_line_and_the_agent_runs_all_the_same(paths: Paths, connection: Connection) -> None:
+    put(connection)
+    for greeting in ("", "the agent runs"):
+        with Progress(paths, Deaf(), greeting=greeting) as line:
+            line._thread.join(10)
+            assert not line._thread.is_alive(), "it does not go on for nobody"
 
 
 def test_memory_that_is_not_there_or_is_damaged_is_not_its_business(paths: Paths) -> None:
