@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.actions.choosing import Chosen, Progress, Wanted, choose, folded, hashes_of
@@ -162,6 +162,44 @@ def preview(home: Home, wanted: Wanted, *, progress: Progress | None = None) -> 
     )
 
 
+def count_elsewhere(home: Home, wanted: Wanted, chosen: Chosen, *, progress: Progress | None = None) -> int:
+    """Return how many other chunks have sentences of chosen ones in them: these are cut out there too.
+
+    Reads every chunk of the sources that lose some of theirs.
+    """
+    touched = {chunk.source_id for chunk in chosen.chunks.values()}
+    if not touched:
+        return 0
+    held = read_ledger(home.paths)
+    ledger = replace(held, pieces=frozenset(hashes_of(held, wanted, chosen)[1]))
+    found = Erasure()
+    with home.connection.snapshot():
+        find_pieces(home.connection, ledger, found, touched, progress)
+        inside = {
+            chunk
+            for seq in chosen.items
+            for (chunk,) in home.connection.all("SELECT chunk_id FROM mem_tree_chunks WHERE item_seq = ?", (seq,))
+        }
+    return len(found.chunks - chosen.chunks.keys() - inside)
+
+
+def unread_words(connection: Connection, source_id: str | None) -> str:
+    """Return what is to be told of items that were seen and not read yet, or an empty text: nobody looked into them."""
+    waiting = int(
+        connection.value(
+            """
+            SELECT count(*) FROM mem_tree_items
+             WHERE state IN ('found', 'queued') AND seen_hash IS NOT NULL AND (?1 IS NULL OR source_id = ?1)
+            """,
+            (source_id,),
+        )
+    )
+    if not waiting:
+        return ""
+    items = "1 item waits" if waiting == 1 else f"{waiting:,} items wait"
+    return f"{items} to be read, and what is said there was not looked at: forget it again once they are read"
+
+
 @contextmanager
 def _told(connection: Connection, meanwhile: Meanwhile | None) -> Iterator[None]:
     """Have SQLite call ``meanwhile`` while statements of this block run; it neither reads nor stops anything."""
@@ -225,7 +263,10 @@ def forget(
             set_state(connection, LEDGER_KEY, applied_mark(ledger))
     else:
         erased += apply_ledger(connection, read_ledger(paths), now_ms, progress=progress)
-    return _finish(home, erased, len(chosen.items), gone, step)
+    found = _finish(home, erased, len(chosen.items), gone, step)
+    # What is chosen by its name or its source stays out whether it was read or not.
+    unread = unread_words(connection, wanted.source_id) if wanted.words or wanted.entity else ""
+    return replace(found, words="; ".join(filter(None, (found.words, unread))))
 
 
 def _erase(

@@ -84,8 +84,8 @@ def forget(
     choose. It is gone from the memory's file when this returns and is not read again, but your own files stay as they
     are.
     """
+    from agent.actions.forgetting import count_elsewhere, preview, unread_words, wanted_of
     from agent.actions.forgetting import forget as let_go
-    from agent.actions.forgetting import preview, wanted_of
     from agent.actions.home import open_home
     from agent.cli.waiting import WaitingLine
     from agent.errors import AgentFault
@@ -105,15 +105,16 @@ def forget(
         line = WaitingLine()
         progress = line.share("looking through the memory")
         shown, chosen = preview(home, wanted, progress=progress)
+        elsewhere = 0 if yes else count_elsewhere(home, wanted, chosen, progress=progress)
         line.wipe()
         if not chosen:
             raise AgentFault(
                 "nothing in the memory matches",
-                "so nothing was forgotten",
+                unread_words(home.connection, wanted.source_id) or "so nothing was forgotten",
                 "see what there is: `sapwood search`, `sapwood sources`, `sapwood show NODE`",
             )
         if not yes:
-            _ask(output, _about(shown), "forget it for good?")
+            _ask(output, _about(shown, elsewhere), "forget it for good?")
         found = let_go(home, wanted, chosen, progress=progress, meanwhile=line.lasting("taking it out of the memory"))
         line.wipe()
     _told(output, found, "forgotten", ours_only=True)
@@ -156,14 +157,18 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _about(shown: Preview) -> str:
+def _about(shown: Preview, elsewhere: int) -> str:
     counts = [_count(shown.chunks, "chunk")]
     if shown.items:
         counts.insert(0, _count(shown.items, "whole item"))
     where = f" of {', '.join(shown.sources)}" if shown.sources else ""
     more = f"; and {shown.more_titles} more" if shown.more_titles else ""
     titles = f": {'; '.join(shown.titles)}{more}" if shown.titles else ""
-    return f"This forgets {', '.join(counts)}{where}{titles}."
+    too = ""
+    if elsewhere:
+        has, there = ("has", "there") if elsewhere == 1 else ("have", "in each of them")
+        too = f" {_count(elsewhere, 'other chunk')} {has} a sentence in common with it, which goes {there} too."
+    return f"This forgets {', '.join(counts)}{where}{titles}.{too}"
 
 
 def _ask(output: Output, about: str, question: str) -> None:
@@ -174,7 +179,9 @@ def _ask(output: Output, about: str, question: str) -> None:
     if output.as_json or not sys.stdin.isatty():
         raise UsageFault("nobody is there to be asked", one_line(about, 400), "say --yes to do it without a question")
     output.note(one_line(about, 600), "")
-    click.confirm(question, abort=True, err=True)
+    if not click.confirm(question, err=True):
+        output.note("nothing was changed", "")
+        raise click.Abort
 
 
 def _told(output: Output, found: Forgotten, done: str, *, ours_only: bool) -> None:

@@ -149,3 +149,34 @@ def test_removing_what_lies_nowhere_else_says_so(
     assert "lies nowhere else" in " ".join(ran.err.split())
     assert sapwood("remove", "remembered", "--yes").code == 0
     assert not (paths.inbox / "remembered").exists()
+
+
+def test_the_question_counts_what_has_a_sentence_in_common(
+    sapwood: Sapwood, paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "days"
+    folder.mkdir()
+    for day in range(5):
+        (folder / f"{day}.md").write_text(f"What went well and what did not?\n\nOn day {day} I saw {day} herons.\n")
+    sapwood("add", str(folder))
+    grow(paths)
+    with open_home(paths) as home:
+        chunk = home.connection.value("SELECT chunk_id FROM mem_tree_chunks WHERE item_key = '3.md'")
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    ran = sapwood("forget", "--chunk", chunk)
+    assert ran.code == 0
+    said = " ".join(ran.err.split())
+    assert "This forgets 1 chunk of days: 3." in said
+    assert "4 other chunks have a sentence in common with it" in said
+    assert "forgotten: 5 chunks" in ran.out
+
+
+def test_what_waits_to_be_read_is_told_of(sapwood: Sapwood, notes: Paths) -> None:
+    with open_home(notes) as home, home.connection.write():
+        home.connection.run("UPDATE mem_tree_items SET state = 'found', held_hash = NULL WHERE item_key = 'other.md'")
+    ran = sapwood("forget", "--mentions", "cormorant", "--yes")
+    assert ran.code == 1
+    assert "1 item waits to be read" in ran.err
+    told = sapwood("forget", "--mentions", "heron", "--yes")
+    assert told.code == 0
+    assert "1 item waits to be read" in " ".join(told.err.split())
