@@ -59,6 +59,10 @@ class ExportFolder:
                 str(self.root),
                 "name a new or an empty folder; an export never writes among other files",
             )
+        if listed.is_symlink():
+            raise AgentFault(
+                "the list of an export leads elsewhere", str(listed), "remove that link, then export again"
+            )
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in self.root.glob(_TEMPORARY.format("*")):
             left.unlink(missing_ok=True)

@@ -301,6 +301,13 @@ def test_neither_a_file_in_the_way_nor_one_outside_is_written_or_removed(garden:
     (out / "my-notes").symlink_to(elsewhere)
     with pytest.raises(AgentFault, match="leads elsewhere"):
         write(garden, out)
+    (out / "my-notes").unlink()
+    (out / LIST).rename(tmp_path / "list")
+    (out / LIST).symlink_to(tmp_path / "list")
+    held = (tmp_path / "list").read_bytes()
+    with pytest.raises(AgentFault, match="leads elsewhere"):
+        write(garden, out)
+    assert (tmp_path / "list").read_bytes() == held
 
 
 def test_notes_are_for_their_owner_alone_and_are_never_read_as_a_source(garden: Paths, tmp_path: Path) -> None:
