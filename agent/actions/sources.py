@@ -138,6 +138,7 @@ def add(
                 include=tuple(include),
                 exclude=tuple(exclude),
                 hidden=hidden,
+                intent=home.intent,
                 counted=partial(_tell, counted, items),
             )
         )

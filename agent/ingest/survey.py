@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.config import SourceIntent
+from agent.config import Intent, SourceIntent
 from agent.errors import UsageFault
 from agent.ingest.headers import looks_like_mail
 from agent.ingest.readers.eml import is_mail_name
@@ -19,7 +19,7 @@ from agent.ingest.readers.folder import is_text_name
 from agent.ingest.readers.irc import is_log, is_log_name
 from agent.ingest.readers.mbox import is_mailbox
 from agent.ingest.readers.protocol import FileSeen, Found, Hidden, SourceMissing
-from agent.ingest.readers.registry import reader_for
+from agent.ingest.readers.registry import reader_for, with_limit
 from agent.ingest.readers.walk import File, open_file, walk
 from agent.ingest.unread import NotRead
 
@@ -104,15 +104,17 @@ def survey(
     include: tuple[str, ...] = (),
     exclude: tuple[str, ...] = (),
     hidden: bool = False,
+    intent: Intent | None = None,
     counted: Callable[[int], None] = lambda count: None,
 ) -> Survey:
     """Return what a path would bring as a source of a kind (``auto``: detected). Raises ``UsageFault``. Blocks.
 
-    ``counted`` is called now and then with how many items were found so far.
+    ``intent`` says how large a file may be. ``counted`` is called now and then with how many items were found so far.
     """
     if kind == "auto":
         kind = detect(path)
     source = SourceIntent("survey", kind, "survey", (str(path),), exclude=exclude, include=include, hidden=hidden)
+    source = with_limit(source, intent or Intent())
     keys: set[str] = set()
     unreadable: list[NotRead] = []
     try:

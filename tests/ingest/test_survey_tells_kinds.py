@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.config import Intent, LimitsIntent
 from agent.errors import UsageFault
 from agent.ingest.readers.registry import PLANNED_KINDS, reader_for
 from agent.ingest.survey import detect, survey
@@ -78,3 +79,15 @@ def test_a_pipe_is_refused_and_not_waited_for(memory: Memory, kind: str) -> None
     os.mkfifo(path)
     with pytest.raises(UsageFault, match="file"):
         survey(path, kind)
+
+
+def test_the_owner_s_limits_count_in_the_first_look_too(tmp_path: Path) -> None:
+    (tmp_path / "short.md").write_text("Words.\n")
+    (tmp_path / "long.md").write_text("Words. " * 1_000)
+    assert survey(tmp_path).items == 2
+    intent = Intent(limits=LimitsIntent(document_bytes=1_000))
+    looked = survey(tmp_path, intent=intent)
+    assert looked.items == 1
+    (unread,) = looked.unreadable
+    assert unread.path == "long.md"
+    assert "limits.document_bytes" in unread.reason
