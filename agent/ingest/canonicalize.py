@@ -117,10 +117,11 @@ def _mail_section(mail: Mail, place: dict[str, Any], said: set[str], masking: Ma
     addresses = [f"From: {mail.sender}"] if mail.sender else []
     addresses.extend(f"{label}: {shown}" for label, shown in mail.recipients)
     if copy and not groups:
-        return None
+        # The same words to somebody else: whom they went to is all that is new.
+        addresses = [line for line in addresses if line not in said]
     if addresses:
         groups.insert(0, (BlockKind.ADDRESSES, addresses))
-        said.add("\n".join(addresses))
+        said.update(addresses)
     text = masking.of("\n\n".join("\n".join(group) for _, group in groups))
     blocks: list[Block] = []
     line = 1

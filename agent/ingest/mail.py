@@ -7,7 +7,7 @@ every part with words is kept whole, each mail stores its own cleaned body.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import Message
@@ -34,6 +34,7 @@ from agent.ingest.transfer import from_base64, transfer_decode
 MAX_MAIL_BYTES = 64 * 1024 * 1024
 _MAX_DEPTH = 12
 _THIN_FROM = 256 * 1024
+_ADDRESS = re.compile(r"[^\s<>(),;:\"]{1,64}@[^\s<>(),;:\"]{1,255}")
 _CTE = "content-transfer-encoding"
 
 Group = tuple[BlockKind, list[str]]
@@ -45,7 +46,7 @@ class Mail:
 
     head: MailHead
     sender: str | None
-    recipients: tuple[tuple[str, str], ...]  # ("To", …), ("Cc", …)
+    recipients: tuple[tuple[str, str], ...]  # ("To", …), ("Cc", …), and others who are named nowhere else
     groups: tuple[Group, ...]
     attachments: tuple[str, ...] = field(default=())
 
@@ -55,19 +56,25 @@ def parse_mail(raw: bytes) -> Mail:
     headers, body_at = split_headers(raw)
     body = _Body()
     _read_entity(headers, raw[body_at:], body, 0)
-    recipients = tuple(
-        (label, shown)
-        for label, name in (("To", "to"), ("Cc", "cc"))
-        if (shown := shorten(", ".join(header_text(value, charset_of(headers)) for value in headers.get(name, ()))))
-    )
     sender = first_text(headers, "from") or first_text(headers, "sender")
     return Mail(
         head_of(headers, content_hash(raw)),
         shorten(sender).replace('"', "") if sender else None,
-        recipients,
+        tuple(_recipients(headers, sender or "")),
         tuple(body.groups),
         tuple(body.attachments),
     )
+
+
+def _recipients(headers: Headers, said: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of addresses below the sender's; the less known of them only where they name somebody new."""
+    for label in ("To", "Cc", "Bcc", "Sender", "Reply-To"):
+        values = [header_text(value, charset_of(headers)) for value in headers.get(label.lower(), ())]
+        shown = shorten(", ".join(values))
+        known = label not in ("To", "Cc") and all(address in said for address in _ADDRESS.findall(shown))
+        if shown and not known:
+            yield label, shown
+            said = f"{said}\n{shown}"
 
 
 class _Body:

@@ -13,7 +13,7 @@ from agent.states import ItemState
 if TYPE_CHECKING:
     from agent.db import Connection
 
-READING_VERSION = 2
+READING_VERSION = 3
 """Raise it with every change of the canonical form, of the cutting or of what is masked."""
 
 
