@@ -94,7 +94,7 @@ class AgentNotRunning(AgentFault):
     """The command needs the running agent (exit code 3)."""
 
     def __init__(self, detail: str = "") -> None:
-        super().__init__("the agent is not running", detail, "start it with `sapwood run`, then try again", exit_code=3)
+        super().__init__("the agent is not running", detail, "`sapwood run` starts it", exit_code=3)
 
 
 class DatabaseRefused(AgentFault):

@@ -99,8 +99,8 @@ def _told(result: SupervisorResult, asked: tuple[str, ...], *, once: bool) -> Ra
 
     words = {
         Ended.STOPPED: "the agent has ended",
-        Ended.HANDED_OVER: "the agent is running already"
-        + ("; it grows what there is, this run did nothing: see `sapwood status`" if once else ""),
+        Ended.HANDED_OVER: "the agent is running already; "
+        + ("it grows what there is, this run did nothing: see `sapwood status`" if once else "see `sapwood status`"),
         Ended.FINISHED: "everything is grown",
         Ended.UNFINISHED: "not everything is grown",
         Ended.FAILED: "the agent cannot work",
@@ -115,6 +115,13 @@ def _told(result: SupervisorResult, asked: tuple[str, ...], *, once: bool) -> Ra
     return Ran(str(result.ended), words, result.failed_jobs, code, result.notice, asked)
 
 
+def is_running(paths: Paths) -> bool:
+    """Return whether an agent of this home runs already. Never blocks; it may have ended a moment later."""
+    from agent.supervisor.control import running_agent
+
+    return running_agent(paths) is not None
+
+
 def stop_agent(paths: Paths | None = None, *, wait: bool = False) -> Stopped:
     """Ask the running agent to end; with ``wait`` return when it has. Needs no memory: it may be damaged or gone.
 
@@ -125,7 +132,7 @@ def stop_agent(paths: Paths | None = None, *, wait: bool = False) -> Stopped:
     paths = find_paths() if paths is None else paths
     found = running_agent(paths)
     if found is None:
-        raise AgentNotRunning()
+        raise AgentNotRunning("so there is nothing to end")
     call(paths, "stop")
     if not wait:
         return Stopped(found.pid, ended=False)

@@ -358,5 +358,5 @@ def _state(
     if not sources:
         return AgentState.IDLE, "there is nothing to read yet; name a source with `sapwood add PATH`"
     if queue.deferred:
-        return AgentState.IDLE, f"{queue.deferred} jobs are due later"
+        return AgentState.IDLE, "1 job is due later" if queue.deferred == 1 else f"{queue.deferred} jobs are due later"
     return AgentState.IDLE, "everything is grown"

@@ -82,7 +82,11 @@ def restore(context: click.Context, file: str, yes: bool) -> None:
     if done.kept_as:
         output.line(f"what was there before is kept as {done.kept_as}")
     if done.inbox_files:
-        output.line(f"{done.inbox_files} items were put back into the inbox")
+        output.line(
+            "1 item was put back into the inbox"
+            if done.inbox_files == 1
+            else f"{done.inbox_files} items were put back into the inbox"
+        )
     for note in done.notes:
         output.note(note)
 
@@ -160,7 +164,9 @@ def _ask(question: str, yes: bool) -> None:
 
     if not _is_terminal():
         raise UsageFault("this needs a yes", question, "say --yes where there is nobody to ask")
-    click.confirm(question, abort=True, err=True)
+    if not click.confirm(question, err=True):
+        click.echo("nothing was changed", err=True)
+        raise click.Abort
 
 
 def _is_terminal() -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PIPE_WIDTH = 80
+FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 # Up to this length (a time with its offset) a cell of a table is never folded.
 SHORT_CELL = 25
 
@@ -235,7 +236,7 @@ class Output:
         self.note(f"error: {title}", "bold red")
         for text in (detail, hint):
             if text:
-                self.note(f"  {text}", "")
+                self._wrapped(self.errors, text, "", 2)
         if self.debug:
             self._stderr.write("".join(traceback.format_exception(error)))
         return code
@@ -247,10 +248,14 @@ def foreign(error: Exception) -> tuple[str, str, str]:
 
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
+        if error.errno in FULL:
+            return ("the disk is full", f"{where}{error.strerror}", "make room on that disk, then try again")
         return ("the system refused", f"{where}{error.strerror or error}", "check the path and its permissions")
     kind = faults.classify(error)
     if kind is faults.FaultClass.BUSY:
         return ("the memory is busy", str(error), "another program holds it; try again in a moment")
+    if kind is faults.FaultClass.DISK_FULL:
+        return ("the disk of the memory is full", str(error), "make room on that disk, then try again")
     if kind is not faults.FaultClass.OTHER:
         return ("the memory cannot be read or written", str(error), "run `sapwood doctor`")
     return (

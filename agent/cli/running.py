@@ -27,13 +27,14 @@ def run(context: click.Context, headless: bool, once: bool, workers: int | None)
     With --once it exits 1 where work is left that is not due for more than ten minutes, and says so.
     """
     del headless
-    from agent.actions.running import run_agent
+    from agent.actions.running import is_running, run_agent
     from agent.cli.progress import Progress
     from agent.paths import find_paths
 
     output = output_of(context)
     paths = find_paths().make()
-    with Progress(paths, greeting="" if once else "the agent runs; Ctrl-C or `sapwood stop` ends it"):
+    quiet = once or is_running(paths)  # then it will say that it runs already
+    with Progress(paths, greeting="" if quiet else "the agent runs; Ctrl-C or `sapwood stop` ends it"):
         result = run_agent(paths, once=once, workers=workers, debug=output.debug)
     if result.notice:
         output.note(result.notice, "")

@@ -61,7 +61,14 @@ class Damage:
     @property
     def words(self) -> str:
         """What an owner is told."""
-        kept = f"; the damaged file is kept as {self.moved_to}" if self.moved_to else ""
+        kept = ""
+        if self.moved_to:
+            # Forgetting deletes what was put aside: it may hold what is to be forgotten.
+            kept = (
+                f"; the damaged file is kept as {self.moved_to}"
+                if os.path.exists(self.moved_to)
+                else "; the damaged file is deleted by now"
+            )
         return (
             f"the memory file was damaged ({self.found}) on {iso(self.at_ms)} and the memory was begun anew from its "
             f"sources{kept}. Shown for {SHOWN_FOR.days} days: if it happens again, check the disk"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,20 @@ def test_debug_shows_where_it_came_from(sapwood: Sapwood, monkeypatch: pytest.Mo
         assert ran.code == 1
         assert "Traceback" in ran.err
         assert "in unforeseen" in ran.err
+
+
+def test_a_full_disk_is_told_as_that(sapwood: Sapwood, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/disk/config.toml")
+
+    monkeypatch.setattr(status, "status", fill)
+    ran = sapwood("status")
+    assert ran.code == 1
+    assert ran.err.splitlines() == [
+        "error: the disk is full",
+        "  /disk/config.toml: No space left on device",
+        "  make room on that disk, then try again",
+    ]
 
 
 def test_interruption_exits_130_quietly(sapwood: Sapwood, monkeypatch: pytest.MonkeyPatch) -> None:

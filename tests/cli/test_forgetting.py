@@ -102,6 +102,7 @@ def test_a_person_is_asked_with_counts_and_titles(
     assert ran.code == 130
     assert "1 whole item" in ran.err
     assert "Project Heron" in ran.err
+    assert ran.err.endswith("nothing was changed\n")
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
     ran = sapwood("forget", "--mentions", "HERON")
     assert ran.code == 0

@@ -69,13 +69,16 @@ def test_following_prints_what_comes_and_ends_quietly_at_ctrl_c(
     ):
         assert process.stderr is not None
         lines = (tmp_path / "out").read_text
-        wait_until(lambda: lines().count("\n") == 1, 20, "the last line")
-        log = logged.log_dir / "worker-1.log"
-        log.rename(logged.log_dir / "worker-1.log.1")
-        log.write_text(LINE.format(n=5, level="INFO"))
-        wait_until(lambda: lines().count("\n") == 2, 20, "the new line")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        try:
+            wait_until(lambda: lines().count("\n") == 1, 20, "the last line")
+            log = logged.log_dir / "worker-1.log"
+            log.rename(logged.log_dir / "worker-1.log.1")
+            log.write_text(LINE.format(n=5, level="INFO"))
+            wait_until(lambda: lines().count("\n") == 2, 20, "the new line")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 130
+        finally:
+            process.kill()  # where it failed, leaving the block would wait for it for ever
         assert process.stderr.read() == ""
     assert lines().splitlines()[1].endswith(" 5")
 

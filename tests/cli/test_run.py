@@ -135,7 +135,8 @@ def test_agent_runs_is_asked_and_stops(
 
     second = finish(start("run"))
     assert second.code == 0
-    assert "running already" in second.out
+    assert second.out.strip() == "the agent is running already; see `sapwood status`"
+    assert "Ctrl-C" not in second.err
     once = finish(start("run", "--once"))
     assert once.code == 0
     assert "sapwood status" in once.out

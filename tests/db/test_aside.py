@@ -94,14 +94,18 @@ def test_nothing_to_move_is_an_error_of_the_system(paths: Paths) -> None:
         move_aside(paths.database, NOON_MS)
 
 
-def test_damage_is_told_for_seven_days(database: Database) -> None:
+def test_damage_is_told_for_seven_days(database: Database, tmp_path: Path) -> None:
     connection = database.connection
     assert read_damage(connection, NOON_MS) is None
-    note_damage(connection, Damage(NOON_MS, "page 7 is zero", "/data/chunks.db.damaged-1"))
+    kept = tmp_path / "chunks.db.damaged-1"
+    kept.touch()
+    note_damage(connection, Damage(NOON_MS, "page 7 is zero", str(kept)))
     told = read_damage(connection, NOON_MS + 7 * 24 * HOUR_MS - 1)
     assert told is not None
     assert "page 7 is zero" in told.words
-    assert "/data/chunks.db.damaged-1" in told.words
+    assert str(kept) in told.words
+    kept.unlink()  # as forgetting does
+    assert str(kept) not in told.words
     assert read_damage(connection, NOON_MS + 7 * 24 * HOUR_MS) is None
     set_state(connection, "damage", "not what was written")
     assert read_damage(connection, NOON_MS) is None

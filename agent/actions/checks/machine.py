@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -65,13 +66,16 @@ def look_at_folders(paths: Paths) -> Iterator[Check]:
     """Yield whether each folder is there, made where it is missing, and can be written to."""
     for name, folder in folders_of(paths):
         remedy = f"make {folder} yours and writable, or set SAPWOOD_HOME to another folder"
+        full = f"make room on the disk of {folder}"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             probe = folder / f".doctor.{os.getpid()}"
             probe.write_bytes(b"x")
             probe.unlink()
         except OSError as error:
-            yield Check(name, False, f"{folder}: {error.strerror or error}", remedy)
+            yield Check(
+                name, False, f"{folder}: {error.strerror or error}", full if error.errno == errno.ENOSPC else remedy
+            )
         else:
             yield Check(name, True, str(folder))
 
