@@ -58,8 +58,12 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
 
 
 def look(memory: Memory, *, crashes: int = 0) -> None:
-    """Look at the notes by the real handlers, as a job that ended so many workers before."""
+    """Look at the notes by the real handlers, as jobs that ended so many workers before."""
+    enqueue(memory.connection, NewJob.sync_source("notes"), memory.context.clock.now_ms())
+    drain(memory, crashes=crashes)
 
+
+def drain(memory: Memory, *, crashes: int) -> None:
     def crashed(handle: Callable[[Any, Job], Any]) -> Callable[[Any, Job], Any]:
         return lambda context, job: handle(context, replace(job, crashes=crashes))
 
@@ -68,7 +72,6 @@ def look(memory: Memory, *, crashes: int = 0) -> None:
     registry = Registry.of(
         JobSpec(str(spec.kind), crashed(spec.handle), sweep=spec.sweep) for spec in (sync_source.SPEC, ingest_file.SPEC)
     )
-    enqueue(memory.connection, NewJob.sync_source("notes"), memory.context.clock.now_ms())
     drain_until_idle(memory.context, registry)
 
 
@@ -212,3 +215,23 @@ def test_a_look_that_is_parked_is_said_with_what_to_do(notes: Memory) -> None:
     assert said == ("looking at it ended the worker three times (it ran past 300 s); `sapwood sync notes` tries again")
     look(notes)
     assert parked_look(notes.connection, "notes") is None
+
+
+def test_an_item_whose_file_hangs_when_it_is_to_be_read_is_listed_and_the_others_are_stored(
+    notes: Memory, disk: Disk
+) -> None:
+    enqueue(notes.connection, NewJob.sync_source("notes"), notes.context.clock.now_ms())
+    drain_until_idle(notes.context, Registry.of([sync_source.SPEC]))
+    assert set(notes.items().values()) == {"queued"}
+    disk.hangs = {"hung.md"}
+    drain(notes, crashes=2)
+    assert notes.items() == {
+        **dict.fromkeys(("a.md", "below/b.md", "z.md"), "current"),
+        "hung.md": "unreadable",
+    }
+    assert reasons(notes) == {"hung.md": STUCK}
+    assert is_wary(notes)
+    disk.answer()
+    look(notes)
+    assert set(notes.items().values()) == {"current"}
+    assert reasons(notes) == {}
