@@ -141,8 +141,8 @@ WORK = (
         (
             "queue/test_settle.py::test_a_stale_worker_touches_nothing_of_the_newer_attempt",
             "queue/test_settle.py::test_the_same_worker_with_an_older_token_is_stale_too",
-            "queue/test_settle.py::test_renewing_prolongs_what_is_held_and_names_what_is_lost",
-            "queue/test_settle.py::test_cancelling_takes_the_lease_away",
+            "queue/test_leases.py::test_renewing_prolongs_what_is_held_and_names_what_is_lost",
+            "queue/test_leases.py::test_cancelling_takes_the_lease_away",
             "queue/test_processes.py::test_a_worker_that_lost_its_lease_to_another_process_applies_nothing",
         ),
     ),
