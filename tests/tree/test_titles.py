@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from agent.clock import FakeClock
 from agent.db import Connection
-from agent.db.nodes import detach_node, remove_chunk
+from agent.db.nodes import remove_chunk
 from agent.ids import tree_id
+from agent.models.protocol import SummaryRequest, SummaryText
 from agent.paths import Paths
 from agent.queue.types import NewJob, NodeRef
 from agent.states import SourceKind
+from agent.tokens import count_tokens
 from agent.tree.check import problems
-from agent.tree.flush import unfinished
+from agent.tree.flush import close_all_tails, unfinished
 from agent.tree.forget import take_out
+from agent.tree.regroup import regroup
+from agent.tree.seal import above_gap_ms
+from agent.tree.store import children_of, find_tree
 from tests.tree.agreement import assert_as_naive
 from tests.tree.garden import T0, Digest, Garden, body
 
 KEY = "plans/garden.md"
+POST = tree_id("source", "post")
 
 
-def anew(garden: Garden, chunk: str, **changed: object) -> None:
+class Wordy(Digest):
+    """Another title may make a longer text."""
+
+    def summarise(self, request: SummaryRequest) -> SummaryText:
+        said = super().summarise(request)
+        text = f"{said.text} {'More words. ' * (len(str(request.children[0].title)) % 7)}"
+        return SummaryText(text, said.title, count_tokens(text))
+
+
+def anew(garden: Garden, chunk: str, *, same_version: bool = False, **changed: Any) -> None:
     """Take a chunk out and put it in again as ingest does where its title changed: the same id, another row."""
     row = garden.connection.one(
         "SELECT source_id, item_key, text, order_key, break_key, time_ms, title, source_kind FROM mem_tree_chunks"
@@ -34,10 +50,11 @@ def anew(garden: Garden, chunk: str, **changed: object) -> None:
     with garden.connection.write():
         remove_chunk(garden.connection, chunk)
     known = {"break_key": break_key, "time_ms": time_ms, "title": title} | changed
-    assert garden.chunk(source, key, text, order, **known) == chunk  # type: ignore[arg-type]
+    assert garden.chunk(source, key, text, order, **known) == chunk
     if kind == SourceKind.DOCUMENT:
         sort_key = garden.connection.value("SELECT sort_key FROM mem_tree_items WHERE item_key = ?", (key,))
-        garden.item(source, key, SourceKind.DOCUMENT, sort_key)
+        if not same_version:
+            garden.item(source, key, SourceKind.DOCUMENT, sort_key)
         version = garden.connection.value("SELECT version_ms FROM mem_tree_items WHERE item_key = ?", (key,))
         garden.enqueue(NewJob.seal_document(f"{source}/{key}", version))
     else:
@@ -86,7 +103,7 @@ def test_another_title_of_a_chunk_makes_one_path_again_up_to_the_root_of_the_sou
 
 
 @pytest.mark.parametrize("change", [{"time_ms": T0}, {"title": None}])
-def test_another_date_or_no_title_is_another_text(garden: Garden, change: dict[str, object]) -> None:
+def test_another_date_or_no_title_is_another_text(garden: Garden, change: dict[str, Any]) -> None:
     shelf(garden)
     before = garden.fingerprints()
     anew(garden, chunks_of(garden, KEY)[3], **change)
@@ -110,7 +127,7 @@ def test_another_title_of_a_mail_makes_one_path_again(garden: Garden) -> None:
     garden.summariser.requests.clear()
     anew(garden, chunks[140], title="Wistaria")
     garden.finish()
-    assert len(garden.summariser.requests) == height(garden, tree_id("source", "post"))
+    assert len(garden.summariser.requests) == height(garden, POST)
     assert_as_naive(garden)
 
 
@@ -167,40 +184,88 @@ def test_a_tree_half_made_hears_of_a_title_too(connection: Connection, clock: Fa
 
 
 def test_a_text_made_from_an_older_one_is_not_stored(garden: Garden) -> None:
-    """A seal reads its children, another renews one of them, the first settles."""
+    """A seal reads its children, another makes one of them again, then the first settles."""
     chunks = [garden.mail("post", at) for at in range(300)]
     garden.finish()
-    with garden.connection.write():
-        detach_node(garden.connection, chunks[0])
-    garden.enqueue(NewJob.append_buffer("source", "post", NodeRef.leaf(chunks[0])))
-    garden.run_appends()
-    seal = NewJob.seal(tree_id("source", "post"), 0)
-    plan = garden.plan(seal)
-    anew(garden, chunks[1], title="Wistaria")
-    garden.finish()
-    garden.settle(seal, plan)
+    lower, upper = (NewJob.seal(POST, level) for level in (0, 1))
+    for title in ("Wistaria", "Juniper"):
+        anew(garden, chunks[140], title=title)
+        garden.run_appends()
+        garden.run(lower)
+        if title == "Wistaria":
+            plan = garden.plan(upper)
+    assert not garden.settle(upper, plan)
     garden.finish()
     assert_as_naive(garden)
 
 
-def test_an_adopted_summary_is_still_of_what_it_was_when_it_is_settled(garden: Garden) -> None:
-    """Closing a tail for good adopts its summary unread; meanwhile a title below it changes."""
-    at = 0
-    chunks = [garden.mail("post", at) for at in range(6)]
+def test_a_summary_that_became_stale_is_not_adopted(garden: Garden) -> None:
+    """Closing a tail for good takes its summary unread; meanwhile a title below it changes."""
+    adopted = 0
+    for at in range(235):
+        garden.mail("post", at, f"Line {at}.", break_key=at // 7)
     garden.finish()
-    adopting = None
-    while adopting is None:
-        at = len(chunks)
-        chunks.append(garden.mail("post", at))
+    for at in range(235, 290):
+        garden.mail("post", at, f"Line {at}.", break_key=at // 7)
         garden.run_appends()
-        job = NewJob.seal(tree_id("source", "post"), 0)
-        plan = garden.plan(job)
-        anew(garden, chunks[0], title=f"Wistaria {at}")
-        garden.run_appends()
-        garden.settle(job, plan)
+        close_all_tails(garden.connection, garden.clock.now_ms())
+        garden.run(NewJob.seal(POST, 0))
+        tree = find_tree(garden.connection, POST)
+        assert tree is not None
+        found = regroup(garden.connection, tree, 1, above_gap_ms=above_gap_ms(garden.context.intent))
+        adopting = [one for one in found.wanted if one.adopt is not None]
+        if adopting:
+            adopted += 1
+            seal = NewJob.seal(POST, 1)
+            plan = garden.plan(seal)
+            below = children_of(garden.connection, tree.tree_seq, 0, adopting[0].rows[0].node_id)
+            anew(garden, below[0].node_id, title=f"Wistaria {at}")
+            garden.run_appends()
+            garden.run(NewJob.seal(POST, 0))
+            garden.settle(seal, plan)
         garden.finish()
-        assert_as_naive(garden)
-        adopting = plan if at > 40 else None
+        assert not adopting or problems(garden.connection) == []
+    assert adopted > 0
+    assert_as_naive(garden)
+
+
+def test_a_path_that_another_model_makes_again_hears_of_it_up_to_the_root(
+    connection: Connection, clock: FakeClock, paths: Paths
+) -> None:
+    """One call a run: between two runs a new summary waits beside the one whose place it is to take."""
+    garden = Garden(connection, clock, paths, Digest(calls_model=True), Digest())
+    garden.document("notes", KEY, [body(at) for at in range(120)])
+    garden.finish()
+    above = height(garden, tree_id("document", "notes", KEY))
+    assert above > 1
+    garden.summariser = Digest("test:other@2", calls_model=True)
+    anew(garden, chunks_of(garden, KEY)[50], title="Wistaria")
+    garden.finish()
+    assert len(garden.summariser.requests) == above
+    assert problems(garden.connection) == []
+
+
+def test_a_document_read_anew_meanwhile_makes_the_plan_stale(garden: Garden) -> None:
+    """Better readers may find another title in the same version."""
+    garden.document("notes", KEY, [body(at) for at in range(30)])
+    (job,) = garden.jobs.values()
+    plan = garden.plan(job)
+    item = garden.connection.one("SELECT * FROM mem_tree_items")
+    anew(garden, chunks_of(garden, KEY)[3], title="Wistaria", same_version=True)
+    assert garden.connection.one("SELECT * FROM mem_tree_items") == item
+    assert not garden.settle(job, plan)
+    garden.finish()
+    assert_as_naive(garden)
+
+
+def test_two_seals_of_one_document_do_not_mix_what_they_made(garden: Garden) -> None:
+    garden.document("notes", KEY, [body(at) for at in range(30)])
+    (job,) = garden.jobs.values()
+    first, second = garden.plan(job), garden.plan(job)
+    assert garden.settle(job, first)
+    assert not garden.settle(job, second)
+    garden.finish()
+    assert_as_naive(garden)
 
 
 def test_forgetting_beside_it_uses_no_text_of_an_older_title(garden: Garden) -> None:
@@ -217,6 +282,7 @@ def test_forgetting_beside_it_uses_no_text_of_an_older_title(garden: Garden) -> 
 @pytest.mark.parametrize("seed", range(4))
 def test_titles_that_change_at_any_moment(garden: Garden, seed: int) -> None:
     chance = random.Random(seed)
+    garden.summariser = Wordy()
     fresh = iter(range(100_000))
     keys = [f"part{at % 3}/note{at:02d}.md" for at in range(14)]
     texts = {key: [body(next(fresh)) for _ in range(chance.choice([1, 3, 9, 30]))] for key in keys}
@@ -226,10 +292,10 @@ def test_titles_that_change_at_any_moment(garden: Garden, seed: int) -> None:
     for step in range(60):
         draw = chance.random()
         if draw < 0.35:
-            anew(garden, chance.choice(mails), title=f"Mail {chance.randrange(6)}")
+            anew(garden, chance.choice(mails), title="Mail " + "x" * chance.randrange(9))
         elif draw < 0.8:
             chunk = chance.choice(chunks_of(garden, chance.choice(keys)))
-            anew(garden, chunk, title=f"Note {chance.randrange(6)}", time_ms=chance.choice([None, T0]))
+            anew(garden, chunk, title="Note " + "x" * chance.randrange(9), time_ms=chance.choice([None, T0]))
         else:
             key = chance.choice(keys)
             texts[key].insert(chance.randrange(len(texts[key]) + 1), body(next(fresh)))
