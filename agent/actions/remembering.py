@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.errors import AgentFault, UsageFault
+from agent.errors import AgentFault, DatabaseCorrupt, UsageFault
 
 if TYPE_CHECKING:
     from agent.actions.home import Home
@@ -33,6 +33,7 @@ def remember(home: Home, text: str, *, title: str | None = None) -> Remembered:
     but lie in the inbox), ``OSError`` where the disk does not take it: then nothing was kept.
     """
     from agent.config_edit import add_source
+    from agent.db.faults import is_database_fault
     from agent.ingest.push import DocumentContent, push_item
 
     if not text.strip():
@@ -45,8 +46,13 @@ def remember(home: Home, text: str, *, title: str | None = None) -> Remembered:
         # Another command may have named it meanwhile.
         with contextlib.suppress(UsageFault):
             add_source(home.paths, pushed.source)
-    for job in pushed.jobs:
-        home.enqueue(job)
+    try:
+        for job in pushed.jobs:
+            home.enqueue(job)
+    except Exception as error:
+        # It is kept: whoever mends the memory, or makes room, has it read from the inbox.
+        if not isinstance(error, DatabaseCorrupt) and not is_database_fault(error):
+            raise
     return Remembered(REMEMBERED, pushed.item_keys[0])
 
 

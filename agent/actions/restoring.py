@@ -95,10 +95,11 @@ def _restore(paths: Paths, file: Path, size: int, stage: Path, clock: Clock, pro
         notes: list[str] = []
         unite_ledger(paths, _carried_ledger(file))
         ledger = read_ledger(paths)
-        inbox_files = _put_inbox_back(paths, file, ledger)
-        if inbox_files:
+        put_back = _put_inbox_back(paths, file, ledger)
+        if put_back:
             # What was forgotten of an item, not all of it, stood in the file that came back.
             forget_in_inbox(paths, ledger)
+        inbox_files = sum(path.exists() for path in put_back)
         # Before it is the memory: no forgotten word stands in the live file for a moment.
         apply_ledger(staged, ledger, clock.now_ms())
         live, kept_as = _open_live(paths, clock, notes)
@@ -229,9 +230,12 @@ def _carried_ledger(file: Path) -> bytes:
     return next((each.content for each in carried(file) if each.path == LEDGER), b"")
 
 
-def _put_inbox_back(paths: Paths, file: Path, ledger: Ledger) -> int:
-    """Write the items that are missing in the inbox; what is there, and what was forgotten, stays as it is."""
-    count = 0
+def _put_inbox_back(paths: Paths, file: Path, ledger: Ledger) -> list[Path]:
+    """Write the items that are missing in the inbox, and return these files.
+
+    What is there, and what was forgotten, stays as it is.
+    """
+    written = []
     for each in carried(file):
         target = _inbox_place(paths, each)
         if target is None or target.exists() or _is_forgotten(each, ledger):
@@ -248,8 +252,8 @@ def _put_inbox_back(paths: Paths, file: Path, ledger: Ledger) -> int:
         finally:
             draft.unlink(missing_ok=True)
         _sync_folder(target.parent)
-        count += 1
-    return count
+        written.append(target)
+    return written
 
 
 def _inbox_place(paths: Paths, file: CarriedFile) -> Path | None:

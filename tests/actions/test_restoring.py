@@ -188,6 +188,17 @@ def test_forgotten_part_of_an_item_of_the_inbox_stays_forgotten(home: Paths, tmp
     assert MARKER.encode() not in held
 
 
+def test_item_of_which_every_part_was_forgotten_is_not_counted_as_put_back(home: Paths, tmp_path: Path) -> None:
+    words = f"The {MARKER} bush by the wall is pruned in February."
+    pushed = push_item(home, "remembered", DocumentContent(words, key="one"))
+    file = tmp_path / "inbox.backup"
+    back_up(home, file)
+    pushed.path.unlink()
+    append_forgotten(home, 1, pieces=[prepare_ledger(home).piece_hash("remembered", "one", words)])
+    assert restore(home, file).inbox_files == 0
+    assert not pushed.path.exists()
+
+
 def test_names_that_lead_elsewhere_are_not_followed(home: Paths, file: Path, tmp_path: Path) -> None:
     names = (
         "inbox/../config.toml",

@@ -55,6 +55,15 @@ def test_a_note_is_read_from_stdin(sapwood: Sapwood, paths: Paths, monkeypatch: 
     assert held["text"].startswith("Käse")
 
 
+def test_a_note_is_kept_although_the_memory_is_damaged(sapwood: Sapwood, paths: Paths) -> None:
+    paths.make().database.write_bytes(b"no database" * 1000)
+    ran = sapwood("remember", "The spare key is with Ines at number 14")
+    assert ran.code == 0
+    assert ran.out.startswith("remembered")
+    assert [source.id for source in load_intent(paths).intent.sources] == ["remembered"]
+    assert len(list((paths.inbox / "remembered").glob("*.json"))) == 1
+
+
 def test_an_empty_note_is_refused(sapwood: Sapwood) -> None:
     ran = sapwood("remember", "  \n ")
     assert ran.code == 2
