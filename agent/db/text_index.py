@@ -88,6 +88,10 @@ MANY_NODES = 200
 of more than 50,000 nodes from a 250th of them on."""
 
 
+_MERGE_ALL = "INSERT INTO mem_tree_text (mem_tree_text) VALUES ('optimize')"
+_NOBODYS = 0  # a row that neither a chunk nor a summary has
+
+
 @contextmanager
 def many_removed(connection: Connection, count: int) -> Iterator[None]:
     """Let ``remove_text`` be called for that many nodes inside the caller's transaction, in rising order of nodes.
@@ -101,7 +105,12 @@ def many_removed(connection: Connection, count: int) -> Iterator[None]:
         return
     _set_secure(connection, False)
     yield
-    connection.run("INSERT INTO mem_tree_text (mem_tree_text) VALUES ('optimize')")
+    connection.run(_MERGE_ALL)
+    # Where all pieces were of one size, SQLite keeps the marks of what was taken out, and each is the word itself. Not
+    # so once a piece of another size is there: one of a single letter, which is taken out again.
+    connection.run("INSERT INTO mem_tree_text (rowid, body) VALUES (?, 'x')", (_NOBODYS,))
+    connection.run("INSERT INTO mem_tree_text (mem_tree_text, rowid, body) VALUES ('delete', ?, 'x')", (_NOBODYS,))
+    connection.run(_MERGE_ALL)
     _set_secure(connection, True)
 
 
