@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agent.ingest.forgotten import hashes_to_forget
+from agent.ingest.forgotten import hash_of_words, hashes_to_forget
 from agent.states import SourceKind
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class ChosenItem:
     title: str | None
     held_hash: str | None
     seen_hash: str | None
+    words_hash: str | None = None  # of a mail that is known by its bytes alone
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,9 @@ def choose(
             found.items[item_seq] = ChosenItem(item_seq, source_id, item_key, source_kind, title, held_hash, seen_hash)
     if wanted.item_key is not None or not wanted.takes_items or wanted.words is not None:
         _take_twins(connection, found)
+    for item_seq, one in found.items.items():
+        if one.source_kind == SourceKind.EMAIL and one.item_key == one.held_hash:
+            found.items[item_seq] = replace(one, words_hash=_words_hash(connection, item_seq))
     found.chunks = {one: chunk for one, chunk in found.picked.items() if chunk.item_seq not in found.items}
     if wanted.words is not None and wanted.takes_items and wanted.item_key is None:
         _take_summaries(connection, wanted, found)
@@ -307,6 +311,20 @@ def _take_twins(connection: Connection, found: Chosen) -> None:
             found.items.setdefault(row[0], ChosenItem(*row))
 
 
+def _words_hash(connection: Connection, item_seq: int) -> str | None:
+    rows = connection.all(
+        """
+        SELECT i.time_ms, c.body_hash
+          FROM mem_tree_items AS i
+          JOIN mem_tree_chunks AS c ON c.item_seq = i.item_seq
+         WHERE i.item_seq = ?
+         ORDER BY c.order_key
+        """,
+        (item_seq,),
+    )
+    return hash_of_words(rows[0][0], [body_hash for _, body_hash in rows]) if rows else None
+
+
 def _take_summaries(connection: Connection, wanted: Wanted, found: Chosen) -> None:
     """Choose summaries that say the words: what they were made of may have changed since."""
     while rows := connection.all(
@@ -337,7 +355,7 @@ def hashes_of(ledger: Ledger, wanted: Wanted, chosen: Chosen) -> tuple[set[str],
     items: set[str] = set()
     for item in chosen.items.values():
         items.add(ledger.item_hash(item.source_id, item.item_key))
-        for content in (item.held_hash, item.seen_hash):
+        for content in (item.held_hash, item.seen_hash, item.words_hash):
             if content is not None:
                 items.add(ledger.content_hash(item.source_id, content))
     # The key of a document is its path; one that could not be read has no row to say so.

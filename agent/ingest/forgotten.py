@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent.ids import content_hash
+from agent.ids import content_hash, content_id
 from agent.ingest.canonical import HEADING_SEPARATOR
 from agent.ingest.chunker import LONG_SENTENCE_TOKENS, LONG_WORD, SENTENCE_END, Chunk
 from agent.ledger import LONG_PIECE
@@ -114,6 +114,14 @@ def hashes_to_forget(
         if not piece.frame and _may_be_parted(piece, at in (0, len(pieces) - 1)):
             found.update(ledger.piece_hash(source_id, item_key, run) for _, _, run in _runs(text, piece))
     return found
+
+
+def hash_of_words(time_ms: int | None, body_hashes: Sequence[str]) -> str:
+    """Return the hash of what a mail says, by its date and its chunks in order.
+
+    One without a Message-ID is known by its bytes alone, and a mail program writes into its headers that it was read.
+    """
+    return content_id("words", str(time_ms), *body_hashes)
 
 
 def _may_be_parted(piece: Piece, at_edge: bool) -> bool:

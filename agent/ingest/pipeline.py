@@ -24,7 +24,7 @@ from agent.db.text_index import add_text
 from agent.ingest.admission import admit_parked_tx
 from agent.ingest.chunker import Chunk, chunk_markdown
 from agent.ingest.fence import Fence, open_fence
-from agent.ingest.forgotten import without_forgotten
+from agent.ingest.forgotten import hash_of_words, without_forgotten
 from agent.ingest.order import assign_order_keys, item_sort_key
 from agent.ingest.readers.protocol import Moved, Part, Unreachable, Unreadable
 from agent.ingest.readers.registry import find_source, reader_for
@@ -93,6 +93,10 @@ def plan_ingest(context: JobContext, payload: IngestFilePayload) -> Plan:
     if fence.ledger.forgets_item(item.source_id, item.item_key, canonical.content_hash):
         return Plan(lambda connection: _leave_out_tx(connection, intent, item, fence))
     cut = chunk_markdown(canonical)
+    if cut and item.source_kind is SourceKind.EMAIL and fence.ledger.items:
+        words = hash_of_words(canonical.time_ms, [chunk.body_hash for chunk in cut])
+        if fence.ledger.forgets_item(item.source_id, item.item_key, words):
+            return Plan(lambda connection: _leave_out_tx(connection, intent, item, fence))
     chunks = without_forgotten(cut, fence.ledger, item.source_id, item.item_key)
     if cut and not chunks:
         canonical = replace(canonical, title=None)  # its words are those of a text that was forgotten

@@ -1,4 +1,4 @@
-"""What a text was called is forgotten with the text."""
+"""What a text was called is forgotten with the text, and a text without a name is known again."""
 
 from __future__ import annotations
 
@@ -86,3 +86,27 @@ def test_a_document_called_after_an_entity_goes_with_its_name(paths: Paths, tmp_
         _, chosen = preview(home, wanted)
         whole = {item.item_key for item in chosen.items.values()}
     assert whole == ({f"{name}.md"} if " " in name else set())
+
+
+def test_a_mail_without_an_id_stays_forgotten_when_a_program_marks_it_read(paths: Paths, tmp_path: Path) -> None:
+    def mailbox(mark: str = "") -> str:
+        mails = [
+            f"From x Sat Jun 14 10:00:00 2025\n{mark}From: anna@mail.example\nSubject: Mail {number}\n"
+            f"Date: Sat, 14 Jun 2025 10:0{number}:00 +0000\n\n{said}\n\n"
+            for number, said in enumerate([f"{MARKER} was here.", "Nobody was here.", "The kettle is broken."])
+        ]
+        return "".join(mails)
+
+    box = tmp_path / "post.mbox"
+    box.write_text(mailbox())
+    with open_home(paths) as home:
+        add(home, [str(box)])
+    grow(paths)
+    let_go(paths, mentions=MARKER)
+    assert left(paths) == []
+    box.write_text(mailbox("Status: RO\n"))
+    grow(paths)
+    assert left(paths) == []
+    with open_home(paths) as home:
+        titles = home.connection.all("SELECT title FROM mem_tree_items ORDER BY title")
+    assert titles == [("Mail 1",), ("Mail 2",)]
