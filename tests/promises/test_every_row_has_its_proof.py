@@ -7,7 +7,8 @@ import inspect
 
 import pytest
 
-from tests.promises.rows import TABLES, Row
+from tests.promises.row import Row
+from tests.promises.rows import TABLES
 
 ROWS = [(table, row) for table, rows in TABLES.items() for row in rows]
 
