@@ -36,6 +36,8 @@ clean:
 
 $(VENV)/run.stamp: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Sapwood needs Python 3.11 or newer; name one: make PYTHON=python3.12")'
+	@$(PYTHON) -m pip --version > /dev/null 2>&1 || \
+	  { echo "$(PYTHON) has no pip (in a virtual environment: deactivate it); name another: make PYTHON=/usr/bin/python3"; exit 1; }
 	@echo "Making $(VENV) (once; the next start is quick)"
 	@$(PYTHON) -m venv --without-pip --clear $(VENV)
 	@sed '/^# --- only for the tests ---/,$$d' requirements.lock > $(VENV)/run.lock

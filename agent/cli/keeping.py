@@ -127,9 +127,10 @@ def rebuild(context: click.Context, summaries: bool, yes: bool) -> None:
     elif not plan.exists:
         output.line("a new memory is begun")
     elif summaries:
-        output.line(f"{done.summaries} summaries are made again")
+        output.line(f"to be made again: {_summaries(done.summaries)}")
     else:
-        output.line(f"{done.chunks} passages and {done.summaries} summaries are grown again")
+        passages = "1 passage" if done.chunks == 1 else f"{done.chunks} passages"
+        output.line(f"to be grown again: {passages}, {_summaries(done.summaries)}")
     if done.queued:
         output.line(f"to be read: {', '.join(done.queued)}")
     if not done.running:
@@ -155,6 +156,10 @@ def _refuse_loss(plan: Plan, yes: bool) -> None:
         lost,
         "bring it back first, answer with `sapwood sync SOURCE`, or lose it with --yes; nothing was changed",
     )
+
+
+def _summaries(count: int) -> str:
+    return "1 summary" if count == 1 else f"{count} summaries"
 
 
 def _ask(question: str, yes: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from agent.clock import SYSTEM_CLOCK
 from agent.config import SourceIntent
 from agent.config_edit import add_source
 from agent.db import Connection, connect
+from agent.ledger import append_answer
 from agent.paths import Paths, paths_under
+from agent.states import Answer
 
 FAILED_JOB = """
 INSERT INTO mem_tree_jobs
@@ -30,6 +33,23 @@ VALUES ('seal', '{}', 'running', 5, 0, 0, 1, 'nobody')
 
 def find(paths: Paths, name: str) -> Check:
     return next(check for check in doctor(paths).checks if check.name == name)
+
+
+def test_ledger_with_an_answer_alone_is_whole_and_one_without_its_salt_is_not(paths: Paths) -> None:
+    append_answer(paths.make(), 0, "q", Answer.REFUSE, "notes")
+    assert find(paths, "ledger").ok
+    with paths.ledger.open("a") as stream:
+        stream.write('{"forgotten":"2026-01-01T00:00:00+00:00","items":["a"]}\n')
+    assert "first line is lost" in find(paths, "ledger").detail
+
+
+def test_full_disk_is_no_question_of_whose_folder_it_is(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fill)
+    (found, *_) = machine.look_at_folders(paths)
+    assert (found.ok, found.remedy) == (False, f"make room on the disk of {paths.config_dir}")
 
 
 def test_fresh_home_is_well(paths: Paths) -> None:
