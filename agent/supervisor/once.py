@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 PATIENCE_MS = 10 * 60 * 1000
 SAME_ROUNDS = 5
 """After so many rounds in which the tails asked for the very same jobs nothing is getting on."""
-MERGE_S = 5.0
-"""So long at most the text index is merged at the end; what is left waits for the next end, or for an idle moment."""
+MERGE_S = 2.0
+"""So long at most the text index is merged at the end, less than a stop may take; the rest is done in idle moments."""
 
 
 class Step(Enum):
