@@ -26,7 +26,7 @@ class WaitingLine:
     def __init__(self, stream: TextIO | None = None, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._monotonic = monotonic
-        self._terminal = self._stream.isatty()
+        self.is_terminal = self._stream.isatty()
         self._due = monotonic() + SILENT_S
         self._drawn = False
 
@@ -42,7 +42,7 @@ class WaitingLine:
         """Say how far it is now, unless that was said a moment ago."""
         now = self._monotonic()
         if now >= self._due:
-            self._due = now + (TERMINAL_EVERY_S if self._terminal else PIPE_EVERY_S)
+            self._due = now + (TERMINAL_EVERY_S if self.is_terminal else PIPE_EVERY_S)
             self._draw(words)
 
     def counted(self, what: str) -> Callable[[int], None]:
@@ -70,7 +70,7 @@ class WaitingLine:
         self._due = max(self._due, self._monotonic() + SILENT_S)
 
     def _draw(self, words: str) -> None:
-        if self._terminal:
+        if self.is_terminal:
             self._drawn = True
             self._write(f"\r{words[: max(0, shutil.get_terminal_size((80, 24)).columns - 1)]}\x1b[K")
         else:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from itertools import chain, repeat
 from pathlib import Path
 
 import apsw
@@ -59,9 +61,15 @@ class Terminal(io.StringIO):
         return True
 
 
+def clock(*moments: float) -> Callable[[], float]:
+    """A clock that says these one after the other, and stands still at the last."""
+    said = chain(moments, repeat(moments[-1]))
+    return lambda: next(said)
+
+
 def test_a_short_look_says_nothing_on_the_way() -> None:
-    stream, now = Terminal(), iter([0.0, 0.5, 0.9])
-    with Steps(stream, lambda: next(now)) as steps:
+    stream, now = Terminal(), clock(0.0, 0.5, 0.9)
+    with Steps(stream, now) as steps:
         steps.say("chunk ids", 1, 4)
         steps.say("reach", 2, 4)
     assert stream.getvalue() == ""
@@ -69,8 +77,8 @@ def test_a_short_look_says_nothing_on_the_way() -> None:
 
 def test_a_long_look_draws_one_line_and_wipes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    stream, now = Terminal(), iter([0.0, 2.0, 3.0])
-    with Steps(stream, lambda: next(now)) as steps:
+    stream, now = Terminal(), clock(0.0, 2.0, 3.0)
+    with Steps(stream, now) as steps:
         steps.say("chunk ids", 2, 4)
         steps.say("the words of the index, one by one", 3, 4)
     drawn = stream.getvalue().split("\r")
@@ -80,8 +88,8 @@ def test_a_long_look_draws_one_line_and_wipes_it(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_pipe_gets_a_line_now_and_then() -> None:
-    stream, now = io.StringIO(), iter([0.0, 2.0, 3.0, 8.0])
-    with Steps(stream, lambda: next(now)) as steps:
+    stream, now = io.StringIO(), clock(0.0, 2.0, 3.0, 8.0)
+    with Steps(stream, now) as steps:
         for number, name in enumerate(("one", "two", "three"), 1):
             steps.say(name, number, 3)
     assert stream.getvalue() == "1 of 3: one\n3 of 3: three\n"
@@ -89,7 +97,7 @@ def test_a_pipe_gets_a_line_now_and_then() -> None:
 
 def test_nobody_who_reads_it_stops_no_look() -> None:
     stream = io.StringIO()
-    steps = Steps(stream, iter([0.0, 2.0, 9.0]).__next__)
+    steps = Steps(stream, clock(0.0, 2.0, 9.0))
     stream.close()
     steps.say("one", 1, 2)
     steps.say("two", 2, 2)
