@@ -216,12 +216,16 @@ def sources(home: Home) -> SourceList:
         return SourceList(tuple(_row(home, source, asked.get(source.id)) for source in home.intent.sources))
 
 
-def _questions(home: Home) -> dict[str, Question]:
-    """Return the questions that no answer was given to, by source: one that was waits for the next look only."""
+def _questions(home: Home, *, kept: bool = False) -> dict[str, Question]:
+    """Return the questions that no answer was given to, by source; with ``kept`` also those that were refused."""
     from agent.ingest.holdback import open_questions
 
     found = open_questions(home.connection)
-    answered = read_ledger(home.paths).answers if found else {}
+    answered = {
+        question_id
+        for question_id, answer in (read_ledger(home.paths).answers if found else {}).items()
+        if not kept or answer is not Answer.REFUSE
+    }
     return {
         source_id: Question(each.question_id, each.gone, each.held, each.examples, each.asked_ms)
         for source_id, each in found.items()
@@ -277,21 +281,31 @@ def sync(home: Home, source: str | None = None, *, answer: Answer | None = None)
     question to answer or more than one; ``OSError`` where the answer cannot be written down.
     """
     if answer is not None:
-        asked = _asked(home, None if source is None else home.source(source).id)
-        source = asked[0]
-        append_answer(home.paths, home.clock.now_ms(), asked[1].question_id, answer, source)
+        source, question = _asked(home, None if source is None else home.source(source).id)
+        refused = question.question_id in read_ledger(home.paths).answers
+        append_answer(home.paths, home.clock.now_ms(), question.question_id, answer, source)
+        if refused and answer is Answer.ACCEPT:
+            _look_closely(home, source)
     wanted = home.intent.sources if source is None else (home.source(source),)
     for each in wanted:
         home.enqueue(NewJob.sync_source(each.id))
     return Synced(tuple(each.id for each in wanted), answer)
 
 
+def _look_closely(home: Home, source_id: str) -> None:
+    """Let the next look find a loss again that was kept: a mailbox that did not change since is not read otherwise."""
+    from agent.ingest.stamps import read_anew_tx
+
+    with home.connection.write() as connection:
+        read_anew_tx(connection, source_id)
+
+
 def _asked(home: Home, source_id: str | None) -> tuple[str, Question]:
     """Return the source whose question is meant, with it. Raises ``UsageFault`` where that is none or many."""
     held = {source.id for source in home.intent.sources}
-    found = {each: question for each, question in _questions(home).items() if each in held}
-    if source_id is not None:
-        found = {each: question for each, question in found.items() if each == source_id}
+    # Who said that what is gone is to be kept may think again, naming the source.
+    asked = _questions(home, kept=source_id is not None)
+    found = {each: question for each, question in asked.items() if each in held and source_id in (None, each)}
     if len(found) > 1:
         raise UsageFault(
             "more than one source has a question",

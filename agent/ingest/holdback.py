@@ -105,13 +105,13 @@ def _some(keys: Collection[str]) -> list[str]:
     return sorted(keys)[:_EXAMPLES]
 
 
-def drop_question_tx(connection: Connection, source_id: str, *, is_over: bool) -> None:
-    """Take a question back, inside the caller's transaction: it was answered, or there is nothing to ask any more.
+def drop_question_tx(connection: Connection, source_id: str) -> None:
+    """Take a question back, inside the caller's transaction: what was missing is there again, or has left.
 
-    ``is_over``: the loss is, as what was missing is there again or has left; then its answer says nothing any more.
+    Its answer says nothing any more.
     """
     connection.run("DELETE FROM mem_tree_questions WHERE source_id = ?", (source_id,))
-    if is_over and get_state(connection, _occasion_key(source_id)) is not None:
+    if get_state(connection, _occasion_key(source_id)) is not None:
         set_state(connection, _occasion_key(source_id), None)
 
 
@@ -120,7 +120,10 @@ def _occasion_key(source_id: str) -> str:
 
 
 def open_questions(connection: Connection) -> dict[str, Question]:
-    """Return the questions that were asked, by source; one that was answered stays until the next look."""
+    """Return the questions that were asked, by source.
+
+    One that was answered stays: until the next look where the loss was accepted, as long as it lasts where not.
+    """
     return {
         source_id: Question(question_id, gone, held, tuple(json.loads(examples)), asked_ms)
         for source_id, question_id, gone, held, examples, asked_ms in connection.all(

@@ -113,3 +113,10 @@ def distrust_stamp(connection: Connection, source_id: str, path: str) -> None:
     connection.run(
         "UPDATE mem_tree_files SET size = -1, file_hash = NULL WHERE source_id = ? AND path = ?", (source_id, path)
     )
+
+
+def read_anew_tx(connection: Connection, source_id: str) -> None:
+    """Let the next look read every file of a source whatever its stamp says, inside the caller's transaction."""
+    connection.run(
+        "UPDATE mem_tree_files SET size = -1, file_hash = NULL WHERE source_id = ? AND state = 'current'", (source_id,)
+    )

@@ -133,14 +133,17 @@ def _judge_tx(connection: Connection, look: Look, under: _Under) -> str | None:
     if answer is Answer.ACCEPT:
         _check_missing(look)
         look.let_go()
-        drop_question_tx(connection, source_id, is_over=True)
+        drop_question_tx(connection, source_id)
         return problem
     look.hold_back(look_again=answer is None)
     if answer is None:
         ask_tx(connection, source_id, loss, under.now_ms)
         return problem
-    drop_question_tx(connection, source_id, is_over=False)
-    return f"{loss.gone or len(loss.keys)} of {loss.held} items are no longer there; they are kept, as you answered"
+    # The question stays to be answered otherwise, but is not asked any more.
+    return (
+        f"{loss.gone or len(loss.keys)} of {loss.held} items are no longer there; they are kept, as you answered: "
+        f"`sapwood sync {source_id} --accept` lets them go"
+    )
 
 
 def _check_missing(look: Look) -> None:

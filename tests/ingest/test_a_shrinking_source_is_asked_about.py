@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from agent.actions.home import Home
+from agent.actions.sources import sync
+from agent.db import Database
+from agent.errors import UsageFault
 from agent.ingest.holdback import Question, open_questions
 from agent.ingest.sync import plan_sync
 from agent.ingest.unread import list_unreadable
-from agent.ledger import append_answer
+from agent.ledger import append_answer, read_ledger
+from agent.paths import Paths
 from agent.queue.types import StalePlan, SyncSourcePayload
 from agent.states import Answer
 from tests.ingest.conftest import Grown, Memory, paragraphs
@@ -23,7 +28,9 @@ def mailbox(mails: list[bytes]) -> bytes:
 
 
 def question(memory: Memory, source_id: str = "notes") -> Question | None:
-    return open_questions(memory.connection).get(source_id)
+    """Return what is asked about a source and was not answered."""
+    found = open_questions(memory.connection).get(source_id)
+    return None if found is None or found.question_id in read_ledger(memory.context.paths).answers else found
 
 
 def answer(memory: Memory, word: Answer, source_id: str = "notes") -> None:
@@ -96,13 +103,39 @@ def test_refused_loss_is_kept_told_and_not_asked_about_again(grown: Grown) -> No
         assert set(grown.items().values()) == {"current"}
         assert len(grown.items()) == 10
         told = grown.connection.value("SELECT last_error FROM mem_tree_sources")
-        assert told == "7 of 10 items are no longer there; they are kept, as you answered"
+        assert told.startswith("7 of 10 items are no longer there; they are kept, as you answered")
+        assert "`sapwood sync notes --accept`" in told
     # One more is another loss, and so another question.
     lose(grown, 7)
     grown.grow()
     asked = question(grown)
     assert asked is not None
     assert asked.gone == 8
+
+
+@pytest.mark.parametrize("kind", ["folder", "mbox"])
+def test_a_refusal_can_be_thought_over(grown: Grown, kind: str, mail_bytes: Callable[..., bytes], paths: Paths) -> None:
+    if kind == "folder":
+        notes(grown)
+        grown.grow()
+        lose(grown, *range(7))
+    else:
+        mails = [mail_bytes(number, paragraphs(1, seed=number)[0]) for number in range(10)]
+        box = grown.write("a.mbox", mailbox(mails))
+        grown.add("notes", "mbox", box)
+        grown.grow()
+        box.write_bytes(mailbox(mails[7:]))
+    grown.grow()
+    home = Home(paths, grown.context.intent, None, Database(paths.database), grown.context.clock)
+    sync(home, "notes", answer=Answer.REFUSE)
+    grown.grow()
+    assert len(grown.items()) == 10
+    sync(home, "notes", answer=Answer.ACCEPT)
+    grown.grow()
+    assert len(grown.items()) == 3
+    with pytest.raises(UsageFault, match="no question"):
+        sync(home, "notes", answer=Answer.ACCEPT)
+    home.database.close()
 
 
 def test_a_loss_that_comes_back_takes_its_question_with_it(memory: Memory) -> None:
