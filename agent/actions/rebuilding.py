@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from agent.actions.damaged import ask_agent
+from agent.actions.home import is_running
 from agent.clock import SYSTEM_CLOCK, Clock
 from agent.config import Intent, SourceIntent, load_intent
 from agent.db.aside import DAMAGED, copies, move_aside
@@ -83,7 +84,7 @@ def look(paths: Paths) -> Plan:
             # An index that does not match its table would outlive an emptying in place.
             if damage(connection, lambda: False, deep=True):
                 return Plan(is_sound=False, exists=True)
-            return Plan(True, True, _at_risk(connection, load_intent(paths).intent, _has_kept(paths)))
+            return Plan(True, True, _at_risk(connection, load_intent(paths).intent, _kept_questions(paths)))
         finally:
             connection.close()
     except (apsw.Error, DatabaseCorrupt) as error:
@@ -92,20 +93,28 @@ def look(paths: Paths) -> Plan:
         return Plan(is_sound=False, exists=True)
 
 
-def _has_kept(paths: Paths) -> bool:
-    """Return whether the owner ever said that something gone is to be kept."""
+def _kept_questions(paths: Paths) -> frozenset[str] | None:
+    """Return the questions whose owner said that what is gone is to be kept; ``None`` where nobody can tell."""
     try:
-        return Answer.REFUSE in read_ledger(paths).answers.values()
+        answers = read_ledger(paths).answers
     except OSError:
-        return True
+        return None
+    return frozenset(question_id for question_id, answer in answers.items() if answer is Answer.REFUSE)
 
 
-def _at_risk(connection: Connection, intent: Intent, has_kept: bool) -> tuple[AtRisk, ...]:
+def _at_risk(connection: Connection, intent: Intent, kept_questions: frozenset[str] | None) -> tuple[AtRisk, ...]:
     held = {
         str(source_id): int(count)
         for source_id, count in connection.all("SELECT source_id, count(*) FROM mem_tree_chunks GROUP BY source_id")
     }
-    asked = {str(row[0]): int(row[1]) for row in connection.all("SELECT source_id, gone FROM mem_tree_questions")}
+    asked = {
+        str(source_id): int(gone)
+        for source_id, question_id, gone in connection.all(
+            "SELECT source_id, question_id, gone FROM mem_tree_questions"
+        )
+        if question_id not in (kept_questions or ())
+    }
+    may_be_kept = kept_questions is None or bool(kept_questions)
     found = []
     for source in intent.sources:
         passages = held.pop(source.id, 0)
@@ -114,7 +123,7 @@ def _at_risk(connection: Connection, intent: Intent, has_kept: bool) -> tuple[At
             found.append(AtRisk(source.id, f"not there now: {', '.join(missing)}", passages))
         elif source.id in asked:
             found.append(AtRisk(source.id, f"{asked[source.id]} of its items are gone and you were asked", passages))
-        elif has_kept and passages and (kept := _passages_kept(connection, source)):
+        elif may_be_kept and passages and (kept := _passages_kept(connection, source)):
             found.append(AtRisk(source.id, "not there any more, and kept", kept))
     found += [AtRisk(source_id, "no longer in the settings", passages) for source_id, passages in sorted(held.items())]
     return tuple(found)
@@ -168,7 +177,7 @@ def _in_place(paths: Paths, intent: Intent, *, summaries: bool, clock: Clock) ->
         connection.close()
     _forget_held()
     # It looks at every source, runs the sweeps, and wakes whoever sleeps.
-    running = ask_agent(paths, "reload")
+    running = ask_agent(paths, "reload") or is_running(paths)
     return _rebuilt(paths, gone.chunks, gone.summaries, None, queued, running=running)
 
 

@@ -168,6 +168,12 @@ def test_what_was_kept_although_it_is_gone_is_named(tmp_path: Path, paths: Paths
     assert look(paths).at_risk == ()
 
 
+def test_agent_that_is_slow_to_answer_is_not_called_ended(home: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not rebuild(home).running
+    monkeypatch.setattr("agent.actions.rebuilding.is_running", lambda _: True)
+    assert rebuild(home).running, "it was asked, was busy, and does the work all the same"
+
+
 def test_damaged_memory_is_moved_aside_and_its_pause_kept(home: Paths, before: Ids) -> None:
     connection = connect(home.database)
     set_state(connection, PAUSE_KEY, "4000000000000")
