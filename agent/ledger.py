@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from agent.clock import iso
@@ -43,6 +44,8 @@ class Ledger:
     pieces: frozenset[str] = frozenset()
     answers: Mapping[str, Answer] = field(default_factory=dict)
     broken: int = 0
+    forgotten_ms: int = 0
+    """When something was forgotten last (UTC ms, to the second); 0 where nothing was, or nobody can tell."""
 
     @property
     def forgets_anything(self) -> bool:
@@ -103,6 +106,7 @@ def read_ledger(paths: Paths) -> Ledger:
     except FileNotFoundError:
         return Ledger()
     salts, items, pieces, answers, broken = dict[str, None](), set[str](), set[str](), dict[str, Answer](), 0
+    forgotten_ms = 0
     for line in data.split(b"\n"):
         if not line.strip():
             continue
@@ -112,12 +116,14 @@ def read_ledger(paths: Paths) -> Ledger:
                 salts[str(entry["salt"])] = None
             items.update(entry.get("items", ()))
             pieces.update(entry.get("pieces", ()))
+            if "forgotten" in entry:
+                forgotten_ms = max(forgotten_ms, round(datetime.fromisoformat(entry["forgotten"]).timestamp() * 1000))
             if "question" in entry:
                 answers[entry["question"]] = Answer(entry["answer"])
         except (ValueError, TypeError, AttributeError, KeyError):
             broken += 1
     salt, *others = salts or [""]
-    return Ledger(stamp, salt, tuple(others), frozenset(items), frozenset(pieces), answers, broken)
+    return Ledger(stamp, salt, tuple(others), frozenset(items), frozenset(pieces), answers, broken, forgotten_ms)
 
 
 class LedgerWatcher:

@@ -341,15 +341,13 @@ def _finish(home: Home, erased: Erased, items: int, gone: tuple[str, ...], step:
     return Forgotten(erased.chunks, erased.summaries, items, gone, "" if is_clear else LEFT_IN_LOG)
 
 
-def drop_old_copies(paths: Paths) -> tuple[str, ...]:
-    """Delete memories that were put aside beside this one, and return their names: they hold what was forgotten.
-
-    Raises ``OSError``.
-    """
+def drop_old_copies(paths: Paths, until_ms: int | None = None) -> tuple[str, ...]:
+    """Delete memories put aside, up to a time (UTC ms), and return their names: they hold what was forgotten."""
     gone = []
     for mark in (DAMAGED, BEFORE_RESTORE):
-        gone += [copy.path.name for copy in copies(paths.database, mark)]
-        drop_copies(paths.database, mark, 0)
+        old = [copy for copy in copies(paths.database, mark) if until_ms is None or copy.at_ms <= until_ms]
+        gone += [copy.path.name for copy in old]
+        drop_copies(paths.database, mark, 0, until_ms=until_ms)
     return tuple(gone)
 
 
@@ -387,7 +385,8 @@ def keep_ledger(paths: Paths, connection: Connection, now_ms: int) -> None:
         ledger = read_ledger(paths)
         if not is_applied(connection, ledger):
             forget_in_inbox(paths, ledger)
-            drop_old_copies(paths)
+            # One put aside later was a memory that had forgotten it already: its owner was promised to find it there.
+            drop_old_copies(paths, ledger.forgotten_ms)
             apply_ledger(connection, ledger, now_ms)
             wake_workers(connection)
         else:

@@ -104,10 +104,17 @@ def copies(database: Path, mark: str) -> list[Copy]:
     return sorted(found, key=lambda copy: (copy.at_ms, copy.path.name), reverse=True)
 
 
-def drop_copies(database: Path, mark: str, keep: int, *, spare: Path | None = None) -> None:
-    """Remove all but the newest copies under a mark; ``spare``, in use just now, stays too. Raises ``OSError``."""
+def drop_copies(
+    database: Path, mark: str, keep: int, *, spare: Path | None = None, until_ms: int | None = None
+) -> None:
+    """Remove all but the newest copies under a mark. Raises ``OSError``.
+
+    ``spare``, in use just now, stays too, and so does what was put aside after ``until_ms`` (UTC).
+    """
     for copy in copies(database, mark)[keep:]:
         if spare is not None and copy.path.samefile(spare):
+            continue
+        if until_ms is not None and copy.at_ms > until_ms:
             continue
         for suffix in ("", *_SIDE_FILES):
             Path(f"{copy.path}{suffix}").unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -239,3 +240,17 @@ def test_copies_put_aside_go_too(planted: Paths, capsys: pytest.CaptureFixture[s
     assert "chunks.db.damaged-20250614T101010Z" in capsys.readouterr().out
     assert not aside.exists()
     assert where(planted) == []
+
+
+def test_a_damaged_memory_that_had_forgotten_it_already_is_kept_as_its_owner_was_told(planted: Paths) -> None:
+    let_go(planted, mentions=MARKER)
+    before = planted.database.with_name("chunks.db.damaged-20250614T101010Z")
+    after = planted.database.with_name("chunks.db.damaged-20990614T101010Z")
+    before.write_bytes(b"put aside before, so it may hold the words")
+    os.replace(planted.database, after)
+    for suffix in ("-wal", "-shm"):
+        planted.database.with_name(f"chunks.db{suffix}").unlink(missing_ok=True)
+    with open_home(planted) as home:
+        keep_ledger(planted, home.connection, home.clock.now_ms())
+    assert after.exists()
+    assert not before.exists()
