@@ -139,6 +139,11 @@ def _refuse_target(paths: Paths, target: Path, *, force: bool) -> None:
         raise UsageFault("there is no such folder", str(target.parent), "make it first, or name another")
     if is_the_memory(paths, target):
         raise UsageFault("this is the memory itself", str(target), "name another file for the backup")
+    folder = target.parent.resolve()
+    if folder == paths.config_dir.resolve() or folder.is_relative_to(paths.inbox.resolve()):
+        raise UsageFault(
+            "this folder holds the settings and what only Sapwood has", str(folder), "keep backups somewhere else"
+        )
     if not os.path.lexists(target):
         return
     if not target.is_file():

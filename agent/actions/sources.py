@@ -92,10 +92,15 @@ class SourceList:
 
 @dataclass(frozen=True)
 class Synced:
-    """The sources that will be looked at, and what the owner answered about the one that there was a question about."""
+    """The sources that will be looked at, and what the owner answered about the one that there was a question about.
+
+    ``gone`` of its ``held`` items are what the answer is about: it may be another loss than the one last looked at.
+    """
 
     queued: tuple[str, ...]
     answer: Answer | None = None
+    gone: int | None = None
+    held: int | None = None
 
 
 def add(
@@ -280,6 +285,7 @@ def sync(home: Home, source: str | None = None, *, answer: Answer | None = None)
     when this returns, and what follows from it is the look's to do. Raises ``UsageFault``, also where there is no
     question to answer or more than one; ``OSError`` where the answer cannot be written down.
     """
+    question: Question | None = None
     if answer is not None:
         source, question = _asked(home, None if source is None else home.source(source).id)
         refused = question.question_id in read_ledger(home.paths).answers
@@ -289,7 +295,8 @@ def sync(home: Home, source: str | None = None, *, answer: Answer | None = None)
     wanted = home.intent.sources if source is None else (home.source(source),)
     for each in wanted:
         home.enqueue(NewJob.sync_source(each.id))
-    return Synced(tuple(each.id for each in wanted), answer)
+    queued = tuple(each.id for each in wanted)
+    return Synced(queued) if question is None else Synced(queued, answer, question.gone, question.held)
 
 
 def _look_closely(home: Home, source_id: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ RATE_AFTER_MS = 10_000
 LONG_LOOK_MS = 3_000
 WORKERS_SHOWN = 16
 ASK_PATIENCE_S = 1.0
+# A write-ahead log may take 16 MB; with less than a few of these free the next job may find no room.
+FULL_DISK_BYTES = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,8 @@ def status(home: Home) -> Status:
         answer = _ask_the_agent(home)
         state, reason = _as_the_agent_says(answer) or (state, reason)
         watching = _watching_of(answer)
+        if state is AgentState.GROWING and _free_bytes(home) < FULL_DISK_BYTES:
+            state, reason, eta = AgentState.ATTENTION, full_words(home), None
     return Status(
         state=state,
         reason=reason,
@@ -301,6 +306,18 @@ def _embedded(connection: Connection, home: Home) -> int:
             (signature,),
         )
         or 0
+    )
+
+
+def _free_bytes(home: Home) -> int:
+    return shutil.disk_usage(home.paths.data_dir).free
+
+
+def full_words(home: Home) -> str:
+    """Return what an owner is told of a disk that takes nothing more."""
+    return (
+        f"the disk of {home.paths.data_dir} is full: make room on it; nothing is lost, and the work goes on by itself "
+        "within five minutes of that"
     )
 
 

@@ -196,8 +196,8 @@ def sync(context: click.Context, source: str | None, accept: bool, refuse: bool)
         output.line("no sources yet; name one with `sapwood add PATH`")
         return
     if found.answer is not None:
-        what = "what is gone leaves the memory" if accept else "what is held of it is kept"
-        output.line(f"answered for {found.queued[0]}: {what}")
+        what = "are gone and leave the memory" if accept else "are kept, though they are gone"
+        output.line(f"answered for {found.queued[0]}: {found.gone:,} of {found.held:,} items {what}")
     output.line(f"looking again at {', '.join(found.queued)}")
     if notice:
         output.note(notice)

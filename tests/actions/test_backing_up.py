@@ -123,6 +123,8 @@ def test_impossible_places_are_refused(memory: Database, paths: Paths, target: P
         (paths.database, "the memory itself"),
         (Path(f"{paths.database}-wal"), "the memory itself"),
         (link, "the memory itself"),
+        (paths.ledger, "what only Sapwood has"),
+        (paths.inbox / "notes" / "mine.backup", "no such folder"),
         (target.with_name("pipe"), "no plain file"),
     ):
         with pytest.raises(UsageFault) as caught:

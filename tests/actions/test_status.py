@@ -201,3 +201,14 @@ def test_how_each_source_is_noticed_is_told(home: Home, monkeypatch: pytest.Monk
     notes, mail = status(home).watching
     assert notes.is_watched
     assert (mail.how, mail.reason, mail.is_watched) == ("looked at every 15 min", "it is not there", False)
+
+
+@pytest.mark.usefixtures("running")
+def test_a_full_disk_is_said_instead_of_a_time_left(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(home, 1)
+    assert status(home).state is AgentState.GROWING
+    monkeypatch.setattr(room, "_free_bytes", lambda _: 1_000_000)
+    found = status(home)
+    assert found.state is AgentState.ATTENTION
+    assert "is full: make room" in found.reason
+    assert found.eta_seconds is None

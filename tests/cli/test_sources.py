@@ -75,7 +75,8 @@ def test_an_answer_is_said_back(
     asked: str, option: str, word: str, paths: Paths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("sync", option, "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {"queued": [asked], "answer": word}
+    said = json.loads(capsys.readouterr().out)
+    assert said == {"queued": [asked], "answer": word, "gone": 12345, "held": 20000}
     assert {str(answer) for answer in read_ledger(paths).answers.values()} == {word}
     assert run("sync", option) == 2
     assert "there is no question" in capsys.readouterr().err
