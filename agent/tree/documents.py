@@ -33,6 +33,7 @@ from agent.tree.store import (
     NodeRow,
     Tree,
     find_tree,
+    is_news_above,
     make_tree,
     order_bytes,
     put_under,
@@ -383,21 +384,7 @@ def _stand_in_source(
         for row in standing:
             detach_node(connection, row.node_id, source_tree.tree_seq)
         jobs.append(NewJob.seal(source_tree.tree_id, 0))
-    elif root is not None and source_tree is not None and _is_news(connection, source_tree, root):
+    elif root is not None and source_tree is not None and is_news_above(connection, source_tree.tree_seq, root.node_id):
         jobs.append(NewJob.seal(source_tree.tree_id, 0))
     connection.run("UPDATE mem_tree_items SET grown_hash = ? WHERE item_seq = ?", (grown, item.item_seq))
     return jobs
-
-
-def _is_news(connection: Connection, source_tree: Tree, root: NodeRow) -> bool:
-    found = connection.one(
-        """
-        SELECT 1
-          FROM mem_tree_edges AS e
-          JOIN mem_tree_summaries AS s ON s.summary_id = e.parent_id
-         WHERE e.node_id = ? AND e.tree_seq = ? AND s.stale = 1
-         LIMIT 1
-        """,
-        (root.node_id, source_tree.tree_seq),
-    )
-    return found is not None

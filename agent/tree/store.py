@@ -356,3 +356,18 @@ def _columns(row: NodeRow) -> tuple[object, ...]:
 def order_bytes(order_key: int) -> bytes:
     """Return a chunk's order in its item as eight bytes that compare as the number does."""
     return order_key.to_bytes(8, "big")
+
+
+def is_news_above(connection: Connection, tree_seq: int, node_id: str) -> bool:
+    """Return whether a summary directly above a node is marked to be made again."""
+    found = connection.one(
+        """
+        SELECT 1
+          FROM mem_tree_edges AS e
+          JOIN mem_tree_summaries AS s ON s.summary_id = e.parent_id
+         WHERE e.node_id = ? AND e.tree_seq = ? AND s.stale = 1
+         LIMIT 1
+        """,
+        (node_id, tree_seq),
+    )
+    return found is not None
