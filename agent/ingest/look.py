@@ -24,7 +24,8 @@ from agent.ingest.readers.protocol import (
     Stamp,
     Unreadable,
 )
-from agent.ingest.readers.walk import locate
+from agent.ingest.readers.rules import Rules
+from agent.ingest.readers.walk import locate, shut_out_by_owner
 from agent.ingest.stamps import KnownFiles, veil
 from agent.states import ItemState, SourceKind
 
@@ -108,11 +109,14 @@ class Look:
         self.hidden: list[Hidden] = []
         self.gone: set[str] = set()  # paths with nothing on the disk
         self.ruled: set[str] = set()  # paths that the owner's rules shut out by now
+        self.shut: set[str] = set()  # paths that are left out by now though no owner said so
         self.departures: list[Departure] = []
         self.loss = Loss()
         self.finished = False
         self.cursor: Resume | None = None
         self._origins = Origins(connection, source, known)
+        self._rules = Rules(source)
+        self._away: set[str] = set()
         self._hashes: set[str] = set()
         self._found = 0
         self._forgotten = 0
@@ -229,6 +233,7 @@ class Look:
         ]
         for path in missing:
             self._tell_why(path)
+        self._away = self.gone | self.shut
         self.unnamed |= self.known.veiled.keys() - self.here - self.stamps.keys()
         self.departures = list(self._depart())
         held, away = self._count_held(), sum(each.leaves for each in self.departures)
@@ -236,7 +241,7 @@ class Look:
             tuple(each.item.item_key for each in self.departures if each.is_loss),
             away,
             held,
-            len(self.gone),
+            len(self._away),
             len(self.known.plain) - len(moved) - len(self.ruled),
             everything=away >= held > 0 and not self.moves and all(item.stored for item in self.items.values()),
         )
@@ -245,7 +250,11 @@ class Look:
         return any(path.startswith(f"{folder.path}/") for folder in self.hidden)
 
     def _tell_why(self, path: str) -> None:
-        """Decide why a file was not seen: it is gone, or it is there as it was and the owner's rules shut it out."""
+        """Decide why a file was not seen: it is gone, or it is there as it was and is left out by now.
+
+        What the owner's own rules leave out goes; what is left out because its folder looks like a cache by now is a
+        loss like any other, and asked about where it is much.
+        """
         found = on_disk(self.source, self._part_of(path))
         if found is None:
             self.gone.add(path)
@@ -253,7 +262,8 @@ class Look:
         old = self.known.plain[path]
         # A fault in a list of rules was told under the list's name, which is no file of the source.
         if old.state == "unreadable" or (old.mtime_ns, old.inode) == (found.st_mtime_ns, found.st_ino):
-            self.ruled.add(path)
+            by_owner = old.state == "unreadable" or shut_out_by_owner(self._rules, path)
+            (self.ruled if by_owner else self.shut).add(path)
         else:
             # It was not there a moment ago, or it is shut out and was changed: the next look can tell.
             self.stamps[path] = replace(old, size=-1, mtime_ns=found.st_mtime_ns, inode=found.st_ino)
@@ -268,7 +278,7 @@ class Look:
         return next(iter(json.loads(place)["parts"]), {"path": path}) if place else {"path": path}
 
     def _depart(self) -> Iterator[Departure]:
-        if not self.gone and not self.ruled and not self.left:
+        if not self.gone and not self.ruled and not self.shut and not self.left:
             return
         for item in self.items.values():
             if (departure := self._departure(item)) is not None:
@@ -289,19 +299,23 @@ class Look:
             if path in self.ruled:
                 continue
             held_back.append(part)
-            if path not in self.gone and (path not in self.left or str(part["hash"]) in self.left[path]):
+            if (
+                path not in self.gone
+                and path not in self.shut
+                and (path not in self.left or str(part["hash"]) in self.left[path])
+            ):
                 stay.append(part)
         if len(stay) == len(item.parts):
             return None
         kept = {part["hash"] for part in stay}
-        by_gone = any(part["path"] in self.gone and part["hash"] not in kept for part in held_back)
+        by_gone = any(part["path"] in self._away and part["hash"] not in kept for part in held_back)
         return Departure(item, stay, held_back, by_gone)
 
     def _concerned(self) -> Iterator[tuple[Any, ...]]:
         columns = "SELECT item_seq, item_key, source_kind, place, time_ms, title FROM mem_tree_items"
         if self.source.kind == "folder":
             # A document's key is its path.
-            for path in sorted(self.gone | self.ruled):
+            for path in sorted(self.gone | self.ruled | self.shut):
                 yield from self.connection.all(
                     f"{columns} WHERE source_id = ? AND item_key = ?", (self.source.id, path)
                 )
@@ -327,7 +341,7 @@ class Look:
         for departure in self.departures:
             departure.item.lose(departure.stay)
             self.items[departure.item.item_key] = departure.item
-        self.unnamed |= self.gone | self.ruled
+        self.unnamed |= self.gone | self.ruled | self.shut
 
     def hold_back(self, *, look_again: bool) -> None:
         """Keep what is missing; only what the owner's own rules shut out goes.

@@ -113,6 +113,48 @@ def test_refused_loss_is_kept_told_and_not_asked_about_again(grown: Grown) -> No
     assert asked.gone == 8
 
 
+def test_a_folder_that_looks_like_a_cache_by_now_is_asked_about(memory: Memory) -> None:
+    for number in range(9):
+        memory.write(f"work/{number}.md", f"Note {number} about the orchard.")
+    memory.write("other.md", "One more.")
+    memory.add("notes", "folder", memory.folder)
+    memory.sync()
+    mark = memory.write("work/CACHEDIR.TAG", "")
+    memory.sync()
+    asked = question(memory)
+    assert asked is not None
+    assert (asked.gone, len(memory.chunks())) == (9, 10)
+    mark.unlink()
+    memory.sync()
+    assert question(memory) is None
+    memory.write("work/CACHEDIR.TAG", "")
+    memory.sync()
+    answer(memory, Answer.ACCEPT)
+    memory.sync()
+    assert list(memory.items()) == ["other.md"]
+
+
+@pytest.mark.parametrize("rule", ["ignore file", "ignore file above", "exclude", "include"])
+def test_what_the_owner_leaves_out_is_no_question(memory: Memory, rule: str) -> None:
+    for number in range(9):
+        memory.write(f"work/deep/{number}.md", f"Note {number} about the orchard.")
+    memory.write("other.md", "One more.")
+    memory.add("notes", "folder", memory.folder)
+    memory.sync()
+    match rule:
+        case "ignore file":
+            memory.write("work/deep/.sapwoodignore", "*.md\n")
+        case "ignore file above":
+            memory.write(".sapwoodignore", "work/\n")
+        case "exclude":
+            memory.add("notes", "folder", memory.folder, exclude=("deep/",))
+        case _:
+            memory.add("notes", "folder", memory.folder, include=("other*",))
+    memory.sync()
+    assert question(memory) is None
+    assert list(memory.items()) == ["other.md"]
+
+
 @pytest.mark.parametrize("kind", ["folder", "mbox"])
 def test_a_refusal_can_be_thought_over(grown: Grown, kind: str, mail_bytes: Callable[..., bytes], paths: Paths) -> None:
     if kind == "folder":

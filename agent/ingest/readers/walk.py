@@ -22,6 +22,7 @@ from agent.ingest.readers.protocol import FileSeen, Hidden, Part, SourceMissing,
 from agent.ingest.readers.rules import (
     A_LINK,
     HAS_FLAGS,
+    IGNORE_FILE,
     MARKERS,
     ONLY_IN_THE_CLOUD,
     Chain,
@@ -270,6 +271,32 @@ def _key(relative: str) -> str:
         relative = os.fsencode(relative).decode("utf-8", "backslashreplace")
         relative = unicodedata.normalize("NFC", relative)
     return relative
+
+
+def shut_out_by_owner(rules: Rules, key: str) -> bool:
+    """Return whether the owner's own patterns, or names that begin with a dot, leave a place out.
+
+    What is left out by itself (a folder that has become an environment or a cache) is nobody's wish. Blocks on the
+    ignore files above it.
+    """
+    for prefix, root in roots(rules.source):
+        if prefix and not key.startswith(f"{prefix}/"):
+            continue
+        names = key.removeprefix(f"{prefix}/").split("/") if prefix else key.split("/")
+        chain: Chain = ()
+        folder, above = str(root), ""
+        for depth, name in enumerate(names, 1):
+            if name.startswith(".") and not rules.hidden:
+                return True
+            try:
+                chain = rules.enter(chain, folder, above, (IGNORE_FILE,))
+            except OSError:
+                return False
+            folder, above = os.path.join(folder, name), _join(above, name)
+            is_folder = depth < len(names)
+            if rules.is_patterned(chain) and rules.matches(chain, above, _join(prefix, above), folder=is_folder):
+                return True
+    return False
 
 
 def locate(source: SourceIntent, part: Part) -> str:
