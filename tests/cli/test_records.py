@@ -65,6 +65,8 @@ def test_following_prints_what_comes_and_ends_quietly_at_ctrl_c(
             stdout=out,
             stderr=subprocess.PIPE,
             text=True,
+            # A shell that starts the tests in the background has them ignore SIGINT, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as process,
     ):
         assert process.stderr is not None
