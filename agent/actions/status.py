@@ -23,7 +23,7 @@ RATE_WINDOW_MS = 60_000
 # Fewer settled jobs than this in the window say nothing about how long the rest will take.
 RATE_MINIMUM = 20
 # Nor does a pace of a few seconds: workers come up, and the first rows are all of one kind.
-RATE_AFTER_MS = 10_000
+RATE_AFTER_MS = 6_000
 # While a look of so long goes on its workers find things instead of growing them: no pace of growing.
 LONG_LOOK_MS = 3_000
 WORKERS_SHOWN = 16

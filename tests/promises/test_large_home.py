@@ -54,7 +54,8 @@ def test_first_look_reads_each_item_once_however_the_exports_overlap(first: Firs
 def test_first_look_says_how_far_it_is_and_how_long_it_will_take(first: First) -> None:
     told = first.run.lines_with_counts
     assert any("items to read" in line for line in told), first.run.lines
-    assert first.run.lines_with_time_left, first.run.lines
+    # A pipe is told every five seconds, and a pace means something after six: a machine that is done by then says none.
+    assert first.run.lines_with_time_left or first.run.wall_s < 13, first.run.lines
     assert all(len(line) <= 100 for line in told)
 
 

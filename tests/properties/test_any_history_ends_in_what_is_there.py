@@ -58,7 +58,7 @@ def test_any_history_ends_in_the_memory_of_a_fresh_home(steps: list[tuple[str, i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(int(os.environ.get("SAPWOOD_TEST_HISTORIES", "40"))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("SAPWOOD_TEST_HISTORIES", "16"))))
 def test_many_long_histories_end_in_the_memory_of_a_fresh_home(seed: int) -> None:
     chance = random.Random(seed)
     steps = [(chance.choice(OWNER + MACHINE), chance.randrange(10_000)) for _ in range(120)]
