@@ -63,11 +63,11 @@ def test_an_anchored_pattern_of_a_deeper_file_is_anchored_there(tmp_path: Path) 
 
 
 def test_include_narrows_and_exclude_takes_away_in_the_same_syntax(tmp_path: Path) -> None:
-    write(tmp_path, "a.md", "b.txt", "work/c.md", "work/old/d.md", "home/e.md")
-    assert read(source(tmp_path, include=("*.md",))) == ["a.md", "home/e.md", "work/c.md", "work/old/d.md"]
-    assert read(source(tmp_path, include=("work/",), exclude=("old",))) == ["work/c.md"]
-    assert read(source(tmp_path, include=("/work/**",), exclude=("*.md", "!c.md"))) == ["work/c.md"]
-    assert read(source(tmp_path, exclude=("/*.md", "work/*/", "home/*"))) == ["b.txt", "work/c.md"]
+    write(tmp_path, "a.md", "b.txt", "shelf/c.md", "shelf/old/d.md", "home/e.md")
+    assert read(source(tmp_path, include=("*.md",))) == ["a.md", "home/e.md", "shelf/c.md", "shelf/old/d.md"]
+    assert read(source(tmp_path, include=("shelf/",), exclude=("old",))) == ["shelf/c.md"]
+    assert read(source(tmp_path, include=("/shelf/**",), exclude=("*.md", "!c.md"))) == ["shelf/c.md"]
+    assert read(source(tmp_path, exclude=("/*.md", "shelf/*/", "home/*"))) == ["b.txt", "shelf/c.md"]
 
 
 def test_no_ignore_file_lets_in_what_the_intent_excludes(tmp_path: Path) -> None:

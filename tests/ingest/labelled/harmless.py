@@ -262,7 +262,7 @@ _HASHES = [
     f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{drawn('ssh', 43)} ada@shed",
     f"ssh-rsa AAAAB3NzaC1yc2E{drawn('ssh rsa', 300)}",
     f'integrity="sha512-{drawn("integrity", 86, ALNUM + "+/")}=="',
-    f'"resolved": "https://registry.npmjs.org/x/-/x-1.0.0.tgz#{drawn("npm resolved", 40, HEX)}"',
+    f'"resolved": "https://registry.example.org/x/-/x-1.0.0.tgz#{drawn("npm resolved", 40, HEX)}"',
     f"https://docs.example.com/document/d/{drawn('document', 44)}/edit",
     f"https://youtu.be/{drawn('film', 11)}",
     f"Message-ID: <{drawn('message', 30)}@mail.example.org>",

@@ -77,7 +77,7 @@ _PROVIDERS: list[tuple[str, str]] = [
     ("S" + "K" + drawn("twilio", 32, HEX), "Twilio key {} of the gate phone"),
     (drawn("twilio token", 32, HEX), "TWILIO_AUTH_TOKEN={}"),
     ("S" + "G." + drawn("sendgrid", 22, URLSAFE) + "." + drawn("sendgrid two", 43, URLSAFE), "mail goes through {}"),
-    ("np" + "m_" + drawn("npm", 36), "//registry.npmjs.org/:_authToken={}"),
+    ("np" + "m_" + drawn("npm", 36), "//registry.example.org/:_authToken={}"),
     ("py" + "pi-AgEIcHlwaS5vcmc" + drawn("pypi", 120, URLSAFE), "password = {}"),
     ("h" + "f_" + drawn("hugging", 34, UPPER + LOWER), "huggingface-cli login --token {}"),
     (
