@@ -26,6 +26,7 @@ from agent.actions.note_text import (
 from agent.clock import iso
 from agent.errors import UsageFault
 from agent.ids import tree_id
+from agent.recall.provenance import PARENT
 from agent.states import Lifecycle, NodeKind, SourceKind, TreeKind
 
 if TYPE_CHECKING:
@@ -63,19 +64,6 @@ SELECT s.seq, s.summary_id, s.level, s.title, s.text, s.leaves, s.first_time_ms,
    AND s.seq > ?
  ORDER BY s.seq
  LIMIT ?
-"""
-
-# A node that stood alone in its group went up as itself, so its parent is the first that is another node.
-_PARENT = """
-SELECT s.summary_id, s.title
-  FROM mem_tree_edges AS e
-  JOIN mem_tree_trees AS t ON t.tree_seq = e.tree_seq
-  JOIN mem_tree_summaries AS s ON s.summary_id = e.parent_id
- WHERE e.node_id = ?1
-   AND e.parent_id NOT IN ('', ?1)
-   AND t.kind IN ('document', 'source')
- ORDER BY t.kind, e.level
- LIMIT 1
 """
 
 _NODE = """
@@ -260,9 +248,9 @@ class _Export:
         return "\n".join([*parts, ""])
 
     def _above(self, source: SourceNotes, node_id: str, lifecycle: str = "") -> str:
-        row = self._connection.one(_PARENT, (node_id,))
+        row = self._connection.one(PARENT, (node_id,))
         if row is not None:
-            return f"part of {link(source.summary(*row), row[1] or 'summary')}"
+            return f"part of {link(source.summary(row[0], row[2]), row[2] or 'summary')}"
         return "in no summary" if lifecycle == Lifecycle.DROPPED else "under no summary yet"
 
     def _summary(
@@ -278,8 +266,8 @@ class _Export:
         signature: str,
     ) -> str:
         shown = one_line(title or "") or f"Summary of {leaves} passages"
-        row = self._connection.one(_PARENT, (summary_id,))
-        above = link(source.summary(*row), row[1] or "summary") if row else link(source.index, source.name)
+        row = self._connection.one(PARENT, (summary_id,))
+        above = link(source.summary(row[0], row[2]), row[2] or "summary") if row else link(source.index, source.name)
         parts = [
             front_matter(
                 {

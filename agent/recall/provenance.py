@@ -22,7 +22,7 @@ MAX_LEVELS = 64  # no tree is this high: a chain that is, is a circle
 
 # A document's root has its own tree's edge without a parent and stands as a leaf in its folder's tree, so the chain
 # goes on there. A node that went up a level as itself has itself as parent.
-_PARENT = """
+PARENT = """
 SELECT s.summary_id, s.level, s.title, t.tree_id
   FROM mem_tree_edges AS e
   JOIN mem_tree_trees AS t ON t.tree_seq = e.tree_seq
@@ -33,6 +33,7 @@ SELECT s.summary_id, s.level, s.title, t.tree_id
  ORDER BY t.kind, e.level
  LIMIT 1
 """
+"""The summary directly above a node (?1): its id, level, title, and its tree's id."""
 
 _CHUNK_ORIGIN = """
 SELECT c.source_id, c.source_kind, c.item_key, c.locator, c.author, c.time_ms, c.reference, c.title, c.heading_path
@@ -103,7 +104,7 @@ def parents_of(connection: Connection, node_id: str) -> tuple[Parent, ...]:
     seen = {node_id}
     current = node_id
     while len(chain) < MAX_LEVELS:
-        row = connection.one(_PARENT, (current,))
+        row = connection.one(PARENT, (current,))
         if row is None or row[0] in seen:
             break
         chain.append(Parent(*row))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agent.db.nodes import remove_vectors
 from agent.ids import tree_id
 from agent.ingest.admission import NEEDS_NO_VECTOR
 from agent.ingest.score import deep_score
@@ -34,13 +35,6 @@ if TYPE_CHECKING:
     from agent.queue.registry import JobContext
 
 BATCH_SIZE = 128  # queue.extract_batch of the intent decides below it; one settle must not hold others up for long
-
-# The primary key begins with the signature, of which there are few.
-_DELETE_VECTORS = """
-DELETE FROM mem_tree_vectors
- WHERE node = ?
-   AND signature_id IN (SELECT signature_id FROM mem_tree_signatures)
-"""
 
 
 @dataclass(frozen=True)
@@ -139,7 +133,7 @@ def _take_in(
         _write_entities(connection, chunk.seq, extraction)
     elif is_decided:
         connection.run("UPDATE mem_tree_chunks SET embedded_signature = ? WHERE seq = ?", (NEEDS_NO_VECTOR, chunk.seq))
-        connection.run(_DELETE_VECTORS, (chunk.seq,))
+        remove_vectors(connection, chunk.seq)
     return lifecycle if is_decided else None
 
 
