@@ -17,6 +17,7 @@ import msgspec
 
 from agent.errors import ConfigBroken
 from agent.paths import Paths
+from agent.profile_intent import BUILTIN, ProfileIntent
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
@@ -110,9 +111,30 @@ class ScheduleIntent:
 
 @dataclass(frozen=True)
 class ModelsIntent:
-    """Which profile is active."""
+    """Which profile is active, and what counts as local: hosts besides this machine, and how many of their models fit
+    into memory at once.
+    """
 
-    active: str = "builtin"
+    active: str = BUILTIN
+    local_hosts: tuple[str, ...] = ()
+    local_permits: Count = 1
+
+
+@dataclass(frozen=True)
+class PowerIntent:
+    """When the machine's own state holds the work back.
+
+    On battery nothing that loads the machine starts below ``battery_floor`` (0 … 1). Memory is short below
+    ``memory_bytes`` available; the processor is busy above ``cpu_busy`` (0 … 1, our own share subtracted). A state is
+    left after ``dwell_seconds`` at the earliest.
+    """
+
+    enabled: bool = True
+    battery_floor: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
+    memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 500_000_000
+    cpu_busy: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.75
+    sample_seconds: Seconds = 30.0
+    dwell_seconds: Seconds = 60.0
 
 
 @dataclass(frozen=True)
@@ -146,11 +168,31 @@ class Intent:
     tree: TreeIntent = field(default_factory=TreeIntent)
     schedule: ScheduleIntent = field(default_factory=ScheduleIntent)
     models: ModelsIntent = field(default_factory=ModelsIntent)
+    power: PowerIntent = field(default_factory=PowerIntent)
+    profiles: tuple[ProfileIntent, ...] = ()
     sources: tuple[SourceIntent, ...] = ()
 
     def source(self, source_id: str) -> SourceIntent | None:
         """Return the source with this id, or ``None``."""
         return next((source for source in self.sources if source.id == source_id), None)
+
+    def profile(self, name: str) -> ProfileIntent | None:
+        """Return the profile with this name, or ``None``: there is none, or it is the built-in one."""
+        return next((profile for profile in self.profiles if profile.name == name), None)
+
+    @property
+    def active_profile(self) -> ProfileIntent | None:
+        """The active profile; ``None`` for the built-in one and for a name that no profile has."""
+        return self.profile(self.models.active)
+
+    def is_local(self, profile: ProfileIntent) -> bool:
+        """Return whether what is sent to a profile's address stays on this machine or one the owner named as local."""
+        return profile.is_local(self.models.local_hosts)
+
+    def is_private(self, source_id: str) -> bool:
+        """Return whether nothing of this source may go to a cloud."""
+        source = self.source(source_id)
+        return source is not None and source.private
 
     def time_limit_s(self, kind: str) -> float:
         """Return after how many seconds a run of this kind is ended."""

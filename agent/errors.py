@@ -48,6 +48,8 @@ class JobFailure(SapwoodError):
         self.code = code
         self.failure_class = failure_class
         self.retry_after_ms = retry_after_ms
+        self.scope: str | None = None
+        """The model profile whose cause this is: mending it requeues what it parked and nothing else."""
 
     @classmethod
     def transient(
@@ -69,6 +71,21 @@ class JobFailure(SapwoodError):
     def is_unrecoverable(self) -> bool:
         """Return whether retrying cannot help."""
         return self.failure_class is FailureClass.UNRECOVERABLE
+
+
+class Postponed(SapwoodError):
+    """The job cannot go on now, and that is no failure of it: look again at ``until_ms`` (UTC ms).
+
+    It becomes a ``Defer`` at the border, which burns no attempt. ``code`` is a word of ``Hold`` or empty, ``scope`` the
+    model profile that it is about.
+    """
+
+    def __init__(self, until_ms: int, reason: str, code: str = "", scope: str | None = None) -> None:
+        super().__init__(reason)
+        self.until_ms = until_ms
+        self.reason = reason
+        self.code = code
+        self.scope = scope
 
 
 class LeaseLost(SapwoodError):

@@ -143,3 +143,18 @@ class AgentState(StrEnum):
     PAUSED = "paused"
     ATTENTION = "attention"
     ERROR = "error"
+
+
+class Hold(StrEnum):
+    """Why nothing that may call a model is claimed for now (``mem_tree_holds.code``), or a job was put off."""
+
+    UNREACHABLE = "unreachable"
+    RATE_LIMITED = "rate_limited"
+    AUTH_FAILED = "auth_failed"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    MODEL_MISSING = "model_missing"
+    LOW_MEMORY = "low_memory"
+    KEYS_NOT_YET = "keys_not_yet"
+    DAILY_LIMIT = "daily_limit"
+    NO_CONSENT = "no_consent"
+    CONFIG_BROKEN = "config_broken"

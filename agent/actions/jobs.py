@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("id", "kind", "status", "dedupe_key", "attempts", "max_attempts", "crashes", "rerun", "heals"),
     *("available_at_ms", "locked_until_ms", "locked_by", "lease_token", "last_error", "failure_reason"),
-    *("failure_class", "input_hash", "created_at_ms", "progress_at_ms", "started_at_ms", "completed_at_ms"),
+    *("failure_class", "failure_scope", "input_hash", "created_at_ms", "progress_at_ms", "started_at_ms"),
+    "completed_at_ms",
 )
 
 
@@ -50,7 +51,8 @@ def jobs(home: Home, *, status: str | None = None, kind: str | None = None, limi
             """
             SELECT id, kind, status, dedupe_key, attempts, max_attempts, crashes, rerun, heals,
                    available_at_ms, locked_until_ms, locked_by, lease_token, last_error, failure_reason,
-                   failure_class, input_hash, created_at_ms, progress_at_ms, started_at_ms, completed_at_ms
+                   failure_class, failure_scope, input_hash, created_at_ms, progress_at_ms, started_at_ms,
+                   completed_at_ms
               FROM mem_tree_jobs
              WHERE (?1 IS NULL OR status = ?1)
                AND (?2 IS NULL OR kind = ?2)

@@ -21,6 +21,7 @@ from agent.config import Intent, SourceIntent, load_intent, parse_intent
 from agent.config_edit import edit_intent
 from agent.errors import ConfigBroken, UsageFault
 from agent.paths import Paths
+from agent.profile_intent import BUILTIN
 
 DEFAULT, FILE, ENVIRONMENT = "default", "file", "environment"
 SOURCES = "sources"
@@ -311,10 +312,9 @@ def _refused_or_same(key: str, value: Any, intent: Intent) -> Any:
     elif name == "name" and not value.strip():
         raise UsageFault(f"{key} cannot be empty", "", "say what to call it")
     elif name == "models.active":
-        from agent.models.profiles import PROFILES
-
-        if value not in PROFILES:
-            raise UsageFault("there is no such model profile", value, f"this version has: {', '.join(PROFILES)}")
+        known = [BUILTIN, *(profile.name for profile in intent.profiles)]
+        if value not in known:
+            raise UsageFault("there is no such model profile", value, f"there are: {', '.join(known)}")
     elif name == "schedule.timezone" and value:
         from zoneinfo import ZoneInfo
 

@@ -318,5 +318,60 @@ CREATE TABLE mem_tree_questions (
 ) STRICT, WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_V1, _V2)
+_V3 = """
+-- Why a job waits or failed is some model profile's matter: mending that one requeues what it parked.
+ALTER TABLE mem_tree_jobs ADD COLUMN failure_scope TEXT;
+
+-- Kinds that may call a model are not claimed for this profile before until_ms: no row is written for that.
+CREATE TABLE mem_tree_holds (
+  scope       TEXT PRIMARY KEY,         -- name of the profile
+  code        TEXT NOT NULL,            -- a word of states.Hold
+  reason      TEXT NOT NULL,            -- for its owner: what happened and what to do
+  until_ms    INTEGER NOT NULL,         -- then one job is tried again
+  failures    INTEGER NOT NULL DEFAULT 0, -- failed calls in a row
+  openings    INTEGER NOT NULL DEFAULT 0, -- how often in a row it was opened: each waits for longer
+  changed_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What was sent to models and what it cost, by day of the owner's zone.
+CREATE TABLE mem_tree_usage (
+  day         TEXT NOT NULL,            -- ISO date
+  profile     TEXT NOT NULL,
+  model       TEXT NOT NULL,
+  kind        TEXT NOT NULL,            -- kind of job, or what else asked: search, test
+  calls       INTEGER NOT NULL,
+  invalid     INTEGER NOT NULL,         -- of these: answered, and the answer was of no use
+  estimated   INTEGER NOT NULL,         -- of these: counted here, because the server did not say
+  tokens_in   INTEGER NOT NULL,
+  tokens_out  INTEGER NOT NULL,
+  cost_micros INTEGER NOT NULL,         -- millionths of a US dollar, at the prices of its time
+  PRIMARY KEY (day, profile, model, kind)
+) STRICT, WITHOUT ROWID;
+
+-- Units of work whose answers were of no use so far: the next run asks once more, then the fallback stands in.
+CREATE TABLE mem_tree_attempts (
+  task           TEXT NOT NULL,
+  template_hash  TEXT NOT NULL,
+  signature      TEXT NOT NULL,
+  input_hash     TEXT NOT NULL,
+  tries          INTEGER NOT NULL,
+  problem        TEXT NOT NULL,         -- which rule the last answer broke; none of its words
+  at_ms          INTEGER NOT NULL,
+  PRIMARY KEY (task, template_hash, signature, input_hash)
+) STRICT, WITHOUT ROWID;
+
+-- Every node that a stored answer was made from: forgetting any of them finds it.
+CREATE TABLE mem_tree_result_inputs (
+  node_id     TEXT NOT NULL,
+  input_hash  TEXT NOT NULL,            -- of the row in mem_tree_results
+  PRIMARY KEY (node_id, input_hash)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX mem_tree_result_inputs_by_hash ON mem_tree_result_inputs (input_hash);
+CREATE INDEX mem_tree_results_by_hash ON mem_tree_results (input_hash);
+INSERT INTO mem_tree_result_inputs (node_id, input_hash)
+  SELECT DISTINCT node_id, input_hash FROM mem_tree_results;
+CREATE INDEX mem_tree_summaries_degraded ON mem_tree_summaries (created_at_ms) WHERE degraded = 1;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_V1, _V2, _V3)
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -1,43 +1,91 @@
-"""Which models the owner chose, opened once per process."""
+"""Which models the owner chose, opened once per process.
+
+The built-in profile is always there; the others are those of the intent. Opening loads nothing heavy and asks no
+server: each model does so when first used.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.config import Intent
 from agent.errors import JobFailure
-from agent.models.protocol import Profile
+from agent.models.protocol import Embedder, Profile
+from agent.profile_intent import BUILTIN, LOCAL_RESOURCE, ProfileIntent
+from agent.states import JobKind
 
-BUILTIN = "builtin"
-PROFILES = (BUILTIN,)  # those that this version can open
+if TYPE_CHECKING:
+    from agent.models.calling import ModelCalls
+
 SHARED_KEY = "profile"
 
 
-def open_profile(intent: Intent, shared: dict[str, Any]) -> Profile:
-    """Return the active profile of an intent, kept in ``shared`` until another one is active.
+def open_profile(intent: Intent, shared: dict[str, Any], calls: ModelCalls | None = None) -> Profile:
+    """Return the active profile of an intent; the built-in parts are kept in ``shared``.
 
-    Loads nothing heavy: each model does so when first used. Raises an unrecoverable ``JobFailure``
-    (``profile_not_built``) for a profile that this version does not have.
+    Without ``calls`` the parts that call a model have their signature and nothing else. Raises an unrecoverable
+    ``JobFailure``: ``no_such_profile``, or ``profile_incomplete`` where the intent does not say enough.
     """
     name = intent.models.active
-    kept = shared.get(SHARED_KEY)
-    if isinstance(kept, Profile) and kept.name == name:
-        return kept
-    profile = _open(name)
-    shared[SHARED_KEY] = profile
-    return profile
-
-
-def _open(name: str) -> Profile:
-    if name != BUILTIN:
+    if name == BUILTIN:
+        return open_builtin(shared)
+    profile = intent.profile(name)
+    if profile is None:
+        known = ", ".join([BUILTIN, *(each.name for each in intent.profiles)])
         raise JobFailure.unrecoverable(
-            "profile_not_built",
-            title=f"the model profile '{name}' is not built yet",
-            detail=f"models.active in config.toml; this version has: {', '.join(PROFILES)}",
-            hint=f'set models.active = "{BUILTIN}" in config.toml',
+            "no_such_profile",
+            title=f"there is no model profile '{name}'",
+            detail=f"models.active in config.toml; there are: {known}",
+            hint=f"`sapwood model use {BUILTIN}`, or add it with `sapwood model add {name}`",
         )
+    return _open(intent, profile, shared, calls)
+
+
+def open_builtin(shared: dict[str, Any]) -> Profile:
+    """Return the built-in profile, which needs no network, no key and no permit."""
+    kept = shared.get(SHARED_KEY)
+    if isinstance(kept, Profile):
+        return kept
     from agent.models.builtin.embedding import BuiltinEmbedder
     from agent.models.builtin.entities import BuiltinExtractor
     from agent.models.builtin.summary import BuiltinSummariser
 
-    return Profile(name, BuiltinEmbedder(), BuiltinSummariser(), BuiltinExtractor())
+    opened = shared[SHARED_KEY] = Profile(BUILTIN, BuiltinEmbedder(), BuiltinSummariser(), BuiltinExtractor())
+    return opened
+
+
+def _open(intent: Intent, profile: ProfileIntent, shared: dict[str, Any], calls: ModelCalls | None) -> Profile:
+    from agent.models.extracting import ModelExtractor
+    from agent.models.summarising import ModelSummariser
+
+    if not profile.host:
+        raise _incomplete(profile, "base_url is no address", "write it as http://127.0.0.1:8080/v1")
+    embedder: Embedder = open_builtin(shared).embedder
+    unbound = frozenset({str(JobKind.REEMBED_BACKFILL)})
+    if profile.embedding_model:
+        from agent.models.embedding import ModelEmbedder
+
+        if profile.embedding_dimensions is None:
+            raise _incomplete(
+                profile, "embedding_dimensions is missing", f"`sapwood model test {profile.name}` finds and writes it"
+            )
+        embedder, unbound = ModelEmbedder(profile, calls), frozenset()
+    resource = profile.resource(intent.models.local_hosts)
+    is_local = resource == LOCAL_RESOURCE
+    return Profile(
+        profile.name,
+        embedder,
+        ModelSummariser(profile, calls),
+        ModelExtractor(profile, calls),
+        resource,
+        intent.models.local_permits if is_local else profile.max_concurrent,
+        unbound,
+        packs=True,
+        is_cloud=not is_local,
+    )
+
+
+def _incomplete(profile: ProfileIntent, detail: str, hint: str) -> JobFailure:
+    return JobFailure.unrecoverable(
+        "profile_incomplete", title=f"the model profile '{profile.name}' does not say enough", detail=detail, hint=hint
+    )

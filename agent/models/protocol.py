@@ -117,7 +117,12 @@ class Extractor(Protocol):
 
 @dataclass(frozen=True)
 class Profile:
-    """A set of models to work with. ``resource`` is what a permit is taken on; ``None`` needs none (built-in)."""
+    """A set of models to work with. ``resource`` is what a permit is taken on; ``None`` needs none (built-in).
+
+    ``unbound`` are LLM-bound kinds for which it calls no model (a built-in embedder's back-fill). ``packs``: one call
+    asks about several chunks, so that rows of a batch are claimed together. ``is_cloud``: what it is asked leaves the
+    machines that the owner named as local.
+    """
 
     name: str
     embedder: Embedder
@@ -125,6 +130,9 @@ class Profile:
     extractor: Extractor
     resource: str | None = None
     permits: int = 1
+    unbound: frozenset[str] = frozenset()
+    packs: bool = False
+    is_cloud: bool = False
 
 
 def budget_tokens(input_tokens: int) -> int:

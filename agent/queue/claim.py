@@ -83,7 +83,8 @@ class Claim:
     """How a worker claims: which kinds it may take, under whose name, for how long.
 
     ``allowed`` is asked per kind before every claim (the seed's ``wait_for_capacity``). ``with_permit=False`` leaves
-    LLM-bound kinds alone (point 7). ``batch`` bounds how many rows of a kind are taken at once.
+    LLM-bound kinds alone (point 7), but for those that are ``unbound``: the active profile calls no model for them.
+    ``batch`` bounds how many rows of a kind are taken at once.
     """
 
     registry: Registry
@@ -92,15 +93,16 @@ class Claim:
     allowed: Allowed | None = None
     with_permit: bool = True
     batch: int | None = None
+    unbound: frozenset[str] = frozenset()
 
     def wanted(self) -> tuple[str, ...]:
         """Return the kinds that may be claimed now."""
-        allowed, with_permit = self.allowed, self.with_permit
+        allowed, with_permit, unbound = self.allowed, self.with_permit, self.unbound
         return tuple(
             [
                 kind
                 for kind, spec in self.registry.specs.items()
-                if (with_permit or not spec.llm_bound) and (allowed is None or allowed(kind))
+                if (with_permit or not spec.llm_bound or kind in unbound) and (allowed is None or allowed(kind))
             ]
         )
 
@@ -203,10 +205,19 @@ def due(
     return is_due(connection, Claim(registry, "", allowed=allowed, with_permit=with_permit), now_ms)
 
 
-def due_llm(connection: Connection, *, registry: Registry, now_ms: int, allowed: Allowed | None = None) -> bool:
+def due_llm(
+    connection: Connection,
+    *,
+    registry: Registry,
+    now_ms: int,
+    allowed: Allowed | None = None,
+    unbound: frozenset[str] = frozenset(),
+) -> bool:
     """Return whether an LLM-bound row could be claimed now: look before trying for a permit. Reads only."""
     wanted = tuple(
-        kind for kind, spec in registry.specs.items() if spec.llm_bound and (allowed is None or allowed(kind))
+        kind
+        for kind, spec in registry.specs.items()
+        if spec.llm_bound and kind not in unbound and (allowed is None or allowed(kind))
     )
     return _is_any_due(connection, registry, wanted, now_ms)
 

@@ -31,6 +31,16 @@ class JobContext(Protocol):
     shared: dict[str, Any]
     """Whatever is costly to make and good for the life of the process (a loaded model), by name."""
 
+    @property
+    def intent_now(self) -> Intent:
+        """The intent as of now; ``intent`` stays that of the run's start."""
+        ...
+
+    @property
+    def intent_problem(self) -> str | None:
+        """Why ``config.toml`` cannot be read, or ``None``: its owner may be withdrawing consent in it."""
+        ...
+
     def check(self) -> None:
         """Raise ``LeaseLost`` if the lease is gone or the worker is to stop. Cheap; call it in every loop."""
         ...

@@ -31,6 +31,7 @@ UPDATE mem_tree_jobs
        available_at_ms = ?,
        failure_reason = NULL,
        failure_class = NULL,
+       failure_scope = NULL,
        completed_at_ms = NULL,
        lease_token = NULL,
        rerun = 0,
@@ -53,20 +54,33 @@ def heal_wait_ms(heals: int) -> int:
     return 0 if heals <= 0 else min(HEAL_BASE_MS << min(heals - 1, 16), HEAL_CAP_MS)
 
 
-def requeue_failed(connection: Connection, now_ms: int, *, reasons: Sequence[str] | None = None) -> int:
-    """Make failed jobs of either class ready again and return how many.
+def requeue_failed(
+    connection: Connection,
+    now_ms: int,
+    *,
+    reasons: Sequence[str] | None = None,
+    scopes: Sequence[str] | None = None,
+    limit: int | None = None,
+) -> int:
+    """Make failed jobs of either class ready again and return how many, the newest ``limit`` of them at most.
 
-    ``reasons`` names typed codes whose cause was mended (a key, credit, a model: openhuman 3091); ``None`` means all.
+    ``reasons`` names typed codes whose cause was mended (a key, credit, a model: openhuman 3091), ``scopes`` the model
+    profiles whose cause it was; ``None`` means all.
     """
     rows = connection.all(
         """
-        SELECT job.id, job.failure_reason
+        SELECT job.id, job.failure_reason, job.failure_scope
           FROM mem_tree_job_kinds AS kinds
          CROSS JOIN mem_tree_jobs AS job ON job.kind = kinds.kind AND job.phase = 3
          ORDER BY job.id DESC
         """
     )
-    return _requeue(connection, [row[0] for row in rows if reasons is None or row[1] in reasons], now_ms, healed=False)
+    meant = [
+        job_id
+        for job_id, reason, scope in rows
+        if (reasons is None or reason in reasons) and (scopes is None or scope in scopes)
+    ]
+    return _requeue(connection, meant[:limit], now_ms, healed=False)
 
 
 def requeue_transient_failed(connection: Connection, now_ms: int) -> int:

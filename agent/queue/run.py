@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from agent.db.faults import is_database_fault
-from agent.errors import AgentFault, JobFailure, LeaseLost
+from agent.errors import AgentFault, JobFailure, LeaseLost, Postponed
 from agent.queue.claim import Allowed, Claim, claim_jobs, due_llm, next_due_ms
 from agent.queue.enqueue import enqueue_many_tx
 from agent.queue.registry import JobContext, Registry
@@ -45,6 +45,16 @@ class LocalContext:
     intent: Intent
     paths: Paths
     shared: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def intent_now(self) -> Intent:
+        """The intent: nobody changes it meanwhile."""
+        return self.intent
+
+    @property
+    def intent_problem(self) -> str | None:
+        """``None``: it was read."""
+        return None
 
     def check(self) -> None:
         """Return at once: nobody else can take this lease."""
@@ -88,7 +98,7 @@ def handle_jobs(context: JobContext, registry: Registry, jobs: Sequence[Job]) ->
         except LeaseLost:
             raise
         except Exception as error:
-            if isinstance(error, JobFailure) or is_database_fault(error):
+            if isinstance(error, JobFailure | Postponed) or is_database_fault(error):
                 return [(job, error) for job in jobs]
             log.warning("a batch of %d %s failed (%s): row by row", len(jobs), spec.kind, type(error).__name__)
     return [(job, _handle_one(context, registry, job)) for job in jobs]

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from agent.db import faults
-from agent.errors import JobFailure, LeaseLost
+from agent.errors import JobFailure, LeaseLost, Postponed
 from agent.queue.claim import Claim, claim_jobs_tx
 from agent.queue.enqueue import enqueue_many_tx
 from agent.queue.redaction import describe_error, redact_error
@@ -35,6 +35,7 @@ UPDATE mem_tree_jobs
        last_error = NULL,
        failure_reason = NULL,
        failure_class = NULL,
+       failure_scope = NULL,
        locked_until_ms = NULL,
        locked_by = NULL
  WHERE id = ?
@@ -54,6 +55,7 @@ UPDATE mem_tree_jobs
        last_error = coalesce(?, last_error),
        failure_reason = ?,
        failure_class = ?,
+       failure_scope = ?,
        progress_at_ms = coalesce(?, progress_at_ms),
        payload_json = CASE WHEN rerun THEN coalesce(rerun_payload, payload_json) ELSE payload_json END,
        input_hash = CASE WHEN rerun THEN coalesce(rerun_input_hash, input_hash) ELSE input_hash END,
@@ -73,6 +75,7 @@ UPDATE mem_tree_jobs
        last_error = ?,
        failure_reason = ?,
        failure_class = ?,
+       failure_scope = ?,
        locked_until_ms = NULL,
        locked_by = NULL
  WHERE id = ?
@@ -90,6 +93,11 @@ SELECT kind, coalesce(rerun_payload, payload_json), dedupe_key, 'ready', max_att
  WHERE id = ?
 """
 _HOLDS = "SELECT 1 FROM mem_tree_jobs WHERE id = ? AND lease_token = ? AND status = 'running'"
+
+
+def postponed(later: Postponed) -> Plan:
+    """Return the plan of a handler that cannot go on now: nothing is written, no attempt is burnt."""
+    return Plan(outcome=Defer(later.until_ms, later.reason, later.code or None, later.scope))
 
 
 class Settled(StrEnum):
@@ -194,9 +202,11 @@ def _settle_tx(connection: Connection, job: Job, result: Result, now_ms: int) ->
 def _settle_error_tx(connection: Connection, job: Job, error: Exception, now_ms: int) -> tuple[Settled, int]:
     if isinstance(error, LeaseLost):
         return Settled.LOST, 0
+    if isinstance(error, Postponed):
+        return _apply_tx(connection, job, postponed(error), (), now_ms)
     if isinstance(error, StalePlan):
         soon = now_ms + STALE_PAUSE_MS
-        if connection.run(_READY_AGAIN, (1, False, soon, None, None, None, None, job.id, job.lease_token)):
+        if connection.run(_READY_AGAIN, (1, False, soon, None, None, None, None, None, job.id, job.lease_token)):
             return Settled.STALE, 0
         return _repeated(connection, job, error, now_ms), 0
     message, typed = describe_error(error)
@@ -212,7 +222,8 @@ def _apply_tx(
         # Its age counts from the last progress: a back-fill that keeps moving never grows old.
         moved = now_ms if plan.writes is not None else None
         reason = redact_error(outcome.reason)
-        parameters = (1, True, outcome.until_ms, reason, None, None, moved, job.id, job.lease_token)
+        code, scope = outcome.code, outcome.scope
+        parameters = (1, True, outcome.until_ms, reason, code, None, scope, moved, job.id, job.lease_token)
         if not connection.run(_READY_AGAIN, parameters):
             return _repeated(connection, job, plan, now_ms), 0
         word = Settled.DEFERRED
@@ -234,17 +245,18 @@ def _fail_tx(
     text = redact_error(message)
     reason = None if typed is None else typed.code
     kind = None if typed is None else str(typed.failure_class)
+    scope = None if typed is None else typed.scope
     if job.attempts < job.max_attempts and not (typed is not None and typed.is_unrecoverable()):
         wait = backoff_ms(job.attempts)
         if typed is not None and typed.retry_after_ms is not None:
             wait = max(wait, typed.retry_after_ms)
-        parameters = (0, False, now_ms + wait, text, reason, kind, None, job.id, job.lease_token)
+        parameters = (0, False, now_ms + wait, text, reason, kind, scope, None, job.id, job.lease_token)
         if connection.run(_READY_AGAIN, parameters):
             return Settled.RETRY, 0
         return _repeated(connection, job, None, now_ms), 0
     # Used-up attempts of an untyped error: nothing says that trying again cannot help, so self-heal may.
     kind = kind or str(FailureClass.TRANSIENT)
-    row = connection.one(_FAILED, (now_ms, text, reason, kind, job.id, job.lease_token))
+    row = connection.one(_FAILED, (now_ms, text, reason, kind, scope, job.id, job.lease_token))
     if row is None:
         return _repeated(connection, job, None, now_ms), 0
     # Whoever enqueued while it ran was promised a run: its input is newer than what failed here.

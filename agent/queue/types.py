@@ -273,10 +273,15 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Defer:
-    """The handler cannot make progress now: look again at ``until_ms`` (UTC ms). Burns no attempt."""
+    """The handler cannot make progress now: look again at ``until_ms`` (UTC ms). Burns no attempt.
+
+    ``code`` (a word of ``states.Hold``) and ``scope`` (a model profile) say what would mend it, where that is known.
+    """
 
     until_ms: int
     reason: str
+    code: str | None = None
+    scope: str | None = None
 
 
 JobOutcome = Done | Defer

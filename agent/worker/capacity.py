@@ -1,4 +1,4 @@
-"""Whether work may start now (the seed's ``wait_for_capacity``): the owner's pause; the power policy joins it later."""
+"""Whether work may start now (the seed's ``wait_for_capacity``): the owner's pause, and what holds a model back."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agent.db.state import PAUSE_KEY, get_state
+from agent.queue.holds import read_hold
 
 if TYPE_CHECKING:
     from agent.clock import Clock
@@ -22,15 +23,37 @@ class Capacity:
         self._clock = clock
         self._looked_at: float | None = None
         self._paused_until_ms: int | None = None
+        self._scope: str | None = None
+        self._bound: frozenset[str] = frozenset()
+        self._barred = False
+        self._held_until_ms: int | None = None
+
+    def watch(self, scope: str | None, bound: frozenset[str], *, barred: bool = False) -> None:
+        """Say whose models the next jobs would call, and by which kinds; ``barred``: they are not to be called at all.
+
+        Costs nothing while that stays the same.
+        """
+        self._barred = barred
+        if scope != self._scope or bound != self._bound:
+            self._scope, self._bound = scope, bound
+            self.look_again()
 
     def allowed(self, kind: str) -> bool:
         """Return whether a job of this kind may start now. Reads the database ten times a second at most."""
-        del kind  # a pause holds for all of them
-        return self.paused_until_ms is None
+        if self.paused_until_ms is not None:
+            return False  # a pause holds for all of them
+        return kind not in self._bound or not self._holds_bound()
 
     def limits(self) -> Callable[[str], bool] | None:
         """Return ``allowed``, or ``None`` where nothing is limited now: the usual case costs a busy worker one look."""
-        return None if self.paused_until_ms is None else self.allowed
+        if self.paused_until_ms is None and not self._holds_bound():
+            return None
+        return self.allowed
+
+    def _holds_bound(self) -> bool:
+        if self._barred:
+            return True
+        return self._held_until_ms is not None and self._clock.now_ms() < self._held_until_ms
 
     @property
     def paused_until_ms(self) -> int | None:
@@ -39,6 +62,8 @@ class Capacity:
         if self._looked_at is None or now - self._looked_at >= LOOK_EVERY_S:
             self._looked_at = now
             self._paused_until_ms = read_pause(self._connection)
+            hold = None if self._scope is None else read_hold(self._connection, self._scope)
+            self._held_until_ms = None if hold is None else hold.until_ms
         if self._paused_until_ms is not None and self._clock.now_ms() >= self._paused_until_ms:
             return None
         return self._paused_until_ms

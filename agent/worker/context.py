@@ -11,7 +11,7 @@ from agent.queue.worker_args import EXIT_STOPPED
 
 if TYPE_CHECKING:
     from agent.clock import Clock
-    from agent.config import Intent
+    from agent.config import Intent, IntentWatcher
     from agent.db import Connection
     from agent.paths import Paths
     from agent.queue.handling import HandlingFile
@@ -54,7 +54,18 @@ class WorkerContext:
     handling: HandlingFile
     stop: StopFlag
     shared: dict[str, Any] = field(default_factory=dict)
+    intents: IntentWatcher | None = None
     _jobs: tuple[Job, ...] = ()
+
+    @property
+    def intent_now(self) -> Intent:
+        """The intent as of now: one ``stat`` mostly."""
+        return self.intent if self.intents is None else self.intents.current
+
+    @property
+    def intent_problem(self) -> str | None:
+        """Why ``config.toml`` cannot be read, or ``None``."""
+        return None if self.intents is None else self.intents.problem
 
     def start(self, jobs: Sequence[Job]) -> None:
         """Take freshly claimed jobs of one kind into hand."""

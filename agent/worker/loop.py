@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 from agent.db import faults
-from agent.errors import JobFailure, LeaseLost
+from agent.errors import JobFailure, LeaseLost, Postponed
 from agent.logs import job_scope
 from agent.queue.claim import Claim, claim_jobs, due_llm, next_due_ms
 from agent.queue.recovery import release_running_locks
-from agent.queue.settle import Result, Settled, settle_and_claim
+from agent.queue.settle import Result, Settled, postponed, settle_and_claim
 from agent.queue.worker_args import EXIT_CORRUPT, EXIT_LEASE, EXIT_RECYCLE
 from agent.worker.border import at_the_border, where
 from agent.worker.permits import NO_PERMIT, AnyPermit, Permits
@@ -75,6 +75,8 @@ class Episode:
 class Loop:
     """A worker's loop. ``random`` gives numbers in 0 … 1; ``rss_bytes`` the memory of this process.
 
+    ``problem`` says why the intent's file cannot be read, if it cannot.
+
     ``step`` is one turn: handle what can be claimed, or wait. ``run`` turns until the worker is to end and returns its
     exit code.
     """
@@ -87,6 +89,7 @@ class Loop:
     intent: Callable[[], Intent]
     random: Callable[[], float]
     rss_bytes: Callable[[], int]
+    problem: Callable[[], str | None] = lambda: None
     episode: Episode = field(default_factory=Episode)
     _next: tuple[list[Job], AnyPermit] | None = None
     _has_llm_bound: bool = field(init=False)
@@ -149,13 +152,13 @@ class Loop:
         if self._may_hold_unseen:
             release_running_locks(self._connection, [self.worker_id], self.context.clock.now_ms())
             self._may_hold_unseen = False
-        intent = self.context.intent = self.intent()
+        intent = self._take_intent()
         now_ms = self.context.clock.now_ms()
         permit = self._permit(intent, now_ms)
         jobs: list[Job] = []
         try:
             # Under a permit one row at a time: a run makes at most one call, so that a person waits for no more.
-            one = permit is not None and permit is not NO_PERMIT
+            one = permit is not None and permit is not NO_PERMIT and not self.permits.packs
             claim = self._claim_of(intent, with_permit=permit is not None, one=one)
             jobs = claim_jobs(self._connection, claim, now_ms)
         finally:
@@ -163,6 +166,19 @@ class Loop:
             if permit is not None and not self._are_llm_bound(jobs):
                 permit.release()
         return jobs, permit or NO_PERMIT
+
+    def _take_intent(self) -> Intent:
+        """Read the intent for the next job, and tell what may hold back the kinds that call its profile's models."""
+        intent = self.context.intent = self.intent()
+        profile = intent.active_profile
+        if profile is None:
+            self.capacity.watch(None, frozenset())
+            return intent
+        # Whoever broke the file may be withdrawing consent: nothing goes to a cloud until it can be read again.
+        barred = self.problem() is not None and not intent.is_local(profile)
+        bound = self.permits.bound(intent, self.context.registry)
+        self.capacity.watch(profile.name, bound, barred=barred)
+        return intent
 
     def _permit(self, intent: Intent, now_ms: int) -> AnyPermit | None:
         if not self._has_llm_bound or self._needs_none is intent:
@@ -179,12 +195,19 @@ class Loop:
         return gate
 
     def _is_llm_due(self, now_ms: int) -> bool:
-        return due_llm(self._connection, registry=self.context.registry, now_ms=now_ms, allowed=self.capacity.limits())
+        return due_llm(
+            self._connection,
+            registry=self.context.registry,
+            now_ms=now_ms,
+            allowed=self.capacity.limits(),
+            unbound=self.permits.unbound,
+        )
 
     def _claim_of(self, intent: Intent, *, with_permit: bool, one: bool = False) -> Claim:
         limits = self.capacity.limits()
+        unbound = self.permits.unbound
         made = self._claims.get((with_permit, one))
-        if made is None or made[0] is not intent or made[1].allowed is not limits:
+        if made is None or made[0] is not intent or made[1].allowed is not limits or made[1].unbound != unbound:
             claim = Claim(
                 registry=self.context.registry,
                 worker_id=self.worker_id,
@@ -192,12 +215,15 @@ class Loop:
                 allowed=limits,
                 with_permit=with_permit,
                 batch=1 if one else intent.queue.extract_batch,
+                unbound=unbound,
             )
             made = self._claims[with_permit, one] = (intent, claim)
         return made[1]
 
     def _are_llm_bound(self, jobs: Sequence[Job]) -> bool:
-        return bool(jobs) and self.context.registry[jobs[0].kind].llm_bound
+        if not jobs or jobs[0].kind in self.permits.unbound:
+            return False
+        return self.context.registry[jobs[0].kind].llm_bound
 
     # -- handle
 
@@ -234,6 +260,8 @@ class Loop:
             return list(zip(jobs, plans, strict=True))
         except LeaseLost:
             raise
+        except Postponed as later:
+            return [(job, postponed(later)) for job in jobs]
         except Exception as error:
             if isinstance(error, JobFailure) or faults.is_database_fault(error):
                 # A typed failure (no key, no credit) is everybody's, and is not asked for again row by row.
@@ -248,6 +276,8 @@ class Loop:
                 return spec.handle(self.context, job)
             except LeaseLost:
                 raise
+            except Postponed as later:
+                return postponed(later)
             except Exception as error:
                 return at_the_border(error, job.kind)
 
@@ -287,7 +317,7 @@ class Loop:
     def _fused_claim(self) -> Claim | None:
         """Return what may be claimed in the settling transaction: anything that needs no permit first tried for."""
         try:
-            intent = self.context.intent = self.intent()
+            intent = self._take_intent()
             if not self._has_llm_bound or self._needs_none is intent:
                 return self._claim_of(intent, with_permit=True)
             # With a permit to be had for a due row, that row may be the one to come first.

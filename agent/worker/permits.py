@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agent.config import Intent
     from agent.models.protocol import Profile
     from agent.paths import Paths
+    from agent.queue.registry import Registry
 
 OpenProfile = Callable[["Intent", "dict[str, Any]"], "Profile"]
 
@@ -40,13 +41,17 @@ class Permits:
         self._open_profile = open_profile
         self._on_release = on_release
         self._gates: dict[tuple[str, int], LlmGate] = {}
+        self.unbound: frozenset[str] = frozenset()
+        """LLM-bound kinds for which the active profile calls no model."""
+        self.packs = False
+        """Whether the active profile asks about several rows of a batch in one call."""
         self.is_sure = False
         """Whether the last answer of ``gate`` holds for as long as the intent does: the profile could be opened."""
 
     def gate(self, intent: Intent) -> LlmGate | None:
         """Return the gate of the active profile's resource, or ``None`` where it needs no permit."""
         try:
-            profile = self._open_profile(intent, self._shared)
+            profile = self._open(intent)
         except SapwoodError:
             # The row's own handler will meet this error, and settles it where an owner can see it.
             self.is_sure = False
@@ -60,6 +65,20 @@ class Permits:
             gate = LlmGate(self._paths.permits, *key, on_release=self._on_release)
             self._gates[key] = gate
         return gate
+
+    def bound(self, intent: Intent, registry: Registry) -> frozenset[str]:
+        """Return the kinds that may call a model of the active profile."""
+        try:
+            self._open(intent)
+        except SapwoodError:
+            return frozenset()
+        return frozenset(kind for kind, spec in registry.specs.items() if spec.llm_bound and kind not in self.unbound)
+
+    def _open(self, intent: Intent) -> Profile:
+        self.unbound, self.packs = frozenset(), False
+        profile = self._open_profile(intent, self._shared)
+        self.unbound, self.packs = profile.unbound, profile.packs
+        return profile
 
 
 class NoPermit:

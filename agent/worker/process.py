@@ -97,13 +97,13 @@ def _work(args: WorkerArgs, stop: StopFlag, wake: WakeSocket, ring: Ring) -> int
         on_dead=on_dead,
     )
     heartbeat.start()
-    context = WorkerContext(connection, clock, intent, args.paths, registry, heartbeat, handling, stop)
+    context = WorkerContext(connection, clock, intent, args.paths, registry, heartbeat, handling, stop, intents=intents)
     opener = context.shared[OPENER_KEY] = load_opener(args.open_profile)
     permits = Permits(
         args.paths,
         context.shared,
         opener,
-        on_release=lambda: _wake_if_due(connection, registry, clock),
+        on_release=lambda: _wake_if_due(connection, registry, clock, permits.unbound),
     )
     loop = Loop(
         context=context,
@@ -112,6 +112,7 @@ def _work(args: WorkerArgs, stop: StopFlag, wake: WakeSocket, ring: Ring) -> int
         permits=permits,
         waiter=WakeWaiter(wake, stop, clock),
         intent=lambda: intents.current,
+        problem=lambda: intents.problem,
         random=random.random,
         rss_bytes=lambda: SystemMemory().rss_bytes(os.getpid()) or 0,
     )
@@ -174,8 +175,8 @@ def _end_by(grace_s: float, exit_code: int) -> None:
     os._exit(exit_code)
 
 
-def _wake_if_due(connection: Connection, registry: Registry, clock: Clock) -> None:
-    if due_llm(connection, registry=registry, now_ms=clock.now_ms()):
+def _wake_if_due(connection: Connection, registry: Registry, clock: Clock, unbound: frozenset[str]) -> None:
+    if due_llm(connection, registry=registry, now_ms=clock.now_ms(), unbound=unbound):
         wake_workers(connection)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,19 +15,30 @@ if TYPE_CHECKING:
 OPENER_KEY = "open_profile"
 
 
-def active_profile(context: JobContext) -> Profile:
-    """Return the profile that the intent names now; read for each job, opened once per process.
+def active_profile(context: JobContext, kind: str = "", sources: Iterable[str] = ()) -> Profile:
+    """Return the profile that the intent names now, its calls bound to this job; read for each job.
 
-    Raises ``JobFailure`` where it cannot be opened. A process that reaches models in another way (a test's scripted
-    provider) says so in ``context.shared``.
+    ``sources`` are those that the job's words come from: where one of them is private, nothing of it goes to a cloud
+    and the built-in profile stands in. Raises ``JobFailure`` where it cannot be opened. A process that reaches models
+    in another way (a test's scripted provider) says so in ``context.shared``.
     """
-    opener = context.shared.get(OPENER_KEY)
-    if opener is None:
-        from agent.models.profiles import open_profile
+    from agent.models.profiles import open_builtin, open_profile
 
-        return open_profile(context.intent, context.shared)
-    profile: Profile = opener(context.intent, context.shared)
-    return profile
+    intent = context.intent
+    opener = context.shared.get(OPENER_KEY)
+    if opener is not None:
+        given: Profile = opener(intent, context.shared)
+        if given.resource is None or intent.active_profile is None:
+            return given
+    active = intent.active_profile
+    if active is None:
+        return open_profile(intent, context.shared)
+    if not intent.is_local(active) and any(intent.is_private(source) for source in sources):
+        return open_builtin(context.shared)
+    from agent.models.calls import calls_of
+    from agent.worker.guard import JobGuard
+
+    return open_profile(intent, context.shared, calls_of(context, active, kind, JobGuard(context)))
 
 
 def builtin_summariser(profile: Profile) -> Summariser:
