@@ -83,7 +83,7 @@ def test_a_value_that_is_reset_leaves_the_file(paths: Paths, written: str) -> No
         ("queue.poll_seconds", ["inf"], "a number above 0"),
         ("schedule.watch", ["perhaps"], "true or false"),
         ("schedule.timezone", ["Nowhere/Land"], "no time zone"),
-        ("models.active", ["oracle"], "this version has: builtin"),
+        ("models.active", ["oracle"], "there are: builtin"),
         ("sources.notes.paths", ["/not/there/at/all"], "is not there"),
         ("sources.notes.max_bytes", ["-5"], "a whole number, 1 or more"),
         ("sources.notes.include", ["!"], "cannot have !"),

@@ -24,12 +24,12 @@ def test_a_profile_is_opened_once_per_process() -> None:
     assert shared["profile"] is open_profile(Intent(), shared)
 
 
-def test_a_profile_that_is_not_built_is_refused_by_name_and_the_kept_one_is_not_used() -> None:
+def test_a_profile_that_there_is_not_is_refused_by_name_and_the_kept_one_is_not_used() -> None:
     shared: dict[str, Any] = {}
     open_profile(Intent(), shared)
     with pytest.raises(JobFailure, match="ollama") as refused:
         open_profile(Intent(models=ModelsIntent(active="ollama")), shared)
     assert refused.value.is_unrecoverable()
-    assert refused.value.code == "profile_not_built"
+    assert refused.value.code == "no_such_profile"
     assert "builtin" in refused.value.hint
     assert open_profile(Intent(), shared).name == "builtin"
