@@ -67,8 +67,13 @@ def test_a_hold_leaves_rows_that_need_the_model_ready_and_the_others_run(make_be
     assert RUN == ["cheap"]
     assert bench.status(cheap) == "done"
     assert bench.row(held) | {"available_at_ms": 0} == {
-        **{"status": "ready", "attempts": 0, "crashes": 0, "available_at_ms": 0},
-        **{"failure_reason": None, "failure_class": None, "last_error": None},
+        "status": "ready",
+        "attempts": 0,
+        "crashes": 0,
+        "available_at_ms": 0,
+        "failure_reason": None,
+        "failure_class": None,
+        "last_error": None,
     }
 
 
