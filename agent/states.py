@@ -158,3 +158,14 @@ class Hold(StrEnum):
     DAILY_LIMIT = "daily_limit"
     NO_CONSENT = "no_consent"
     CONFIG_BROKEN = "config_broken"
+
+
+class KeyState(StrEnum):
+    """What came of looking for a key, or of writing one."""
+
+    VALUE = "value"
+    MISSING = "missing"
+    LOCKED = "locked"  # the keyring wants its owner
+    UNAVAILABLE = "unavailable"  # there is no keyring that can be used, or it failed
+    TIMED_OUT = "timed_out"  # a prompt that nobody answered, most likely
+    NOT_YET = "not_yet"  # the login is too young: the keyring may open any moment
