@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from agent.states import JobKind
+
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Price = Annotated[float, msgspec.Meta(ge=0)]
@@ -86,6 +88,10 @@ class ProfileIntent:
         """Return whether what is sent there stays on this machine or on one that the owner named as local."""
         host = self.host
         return is_loopback(host) or host in {each.lower() for each in local_hosts}
+
+    def calls_model_for(self, kind: str) -> bool:
+        """Return whether jobs of an LLM-bound kind call a model of this profile: the built-in table needs none."""
+        return kind != JobKind.REEMBED_BACKFILL or bool(self.embedding_model)
 
     def has_consent(self) -> bool:
         """Return whether the owner agreed to send text to this very host."""

@@ -61,7 +61,6 @@ def _open(intent: Intent, profile: ProfileIntent, shared: dict[str, Any], calls:
     if not profile.host:
         raise _incomplete(profile, "base_url is no address", "write it as http://127.0.0.1:8080/v1")
     embedder: Embedder = open_builtin(shared).embedder
-    unbound = frozenset({str(JobKind.REEMBED_BACKFILL)})
     if profile.embedding_model:
         from agent.models.embedding import ModelEmbedder
 
@@ -69,7 +68,7 @@ def _open(intent: Intent, profile: ProfileIntent, shared: dict[str, Any], calls:
             raise _incomplete(
                 profile, "embedding_dimensions is missing", f"`sapwood model test {profile.name}` finds and writes it"
             )
-        embedder, unbound = ModelEmbedder(profile, calls), frozenset()
+        embedder = ModelEmbedder(profile, calls)
     resource = profile.resource(intent.models.local_hosts)
     is_local = resource == LOCAL_RESOURCE
     return Profile(
@@ -79,7 +78,7 @@ def _open(intent: Intent, profile: ProfileIntent, shared: dict[str, Any], calls:
         ModelExtractor(profile, calls),
         resource,
         intent.models.local_permits if is_local else profile.max_concurrent,
-        unbound,
+        frozenset(str(kind) for kind in JobKind if kind.is_llm_bound() and not profile.calls_model_for(kind)),
         packs=True,
         is_cloud=not is_local,
     )

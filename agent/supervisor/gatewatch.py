@@ -7,6 +7,7 @@ worker has its hands free, the hook is asked every 50 ms, otherwise never.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agent.queue.claim import due_llm
@@ -16,6 +17,7 @@ from agent.system.entry import find
 if TYPE_CHECKING:
     from agent.config import Intent
     from agent.db import Connection
+    from agent.queue.claim import Allowed
     from agent.queue.registry import Registry
     from agent.supervisor.result import GateHook, PermitsHook, SupervisorArgs
     from agent.supervisor.storage import Storage
@@ -38,8 +40,20 @@ class GateWatch:
         """Return how many permits a worker could take now, ``None`` where it needs none."""
         return self._permits(self._paths, intent) if self._permits is not None else None
 
-    def look(self, storage: Storage, intent: Intent, now: float, wall_ms: int, *, has_hands: bool) -> None:
-        """Look whether a row waits for a permit that is free, and wake a worker then. Does not block."""
+    def look(
+        self,
+        storage: Storage,
+        intent: Intent,
+        now: float,
+        wall_ms: int,
+        *,
+        has_hands: bool,
+        allowed: Callable[[Connection], Allowed | None] = lambda connection: None,
+    ) -> None:
+        """Look whether a row waits for a permit that is free, and wake a worker then. Does not block.
+
+        ``allowed`` says which kinds may be claimed at all.
+        """
         hook = self._hook
         if hook is None or (self.again_at is not None and now < self.again_at):
             return
@@ -47,7 +61,9 @@ class GateWatch:
         def ask(connection: Connection) -> float | None:
             def is_due() -> bool:
                 # Whoever is busy looks for itself when it is done.
-                return has_hands and due_llm(connection, registry=self._registry, now_ms=wall_ms)
+                return has_hands and due_llm(
+                    connection, registry=self._registry, now_ms=wall_ms, allowed=allowed(connection)
+                )
 
             return hook(self._paths, intent, is_due, lambda: wake_workers(connection))
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent.db import Connection
+    from agent.queue.claim import Allowed
     from agent.queue.registry import Registry
 
 
@@ -36,10 +37,11 @@ def look_at_queue(
     *,
     limit: int,
     free_permits: Callable[[], int | None],
+    allowed: Allowed | None = None,
 ) -> QueueLook:
     """Return one consistent picture; rows that are due are counted to ``limit`` at most.
 
-    ``free_permits`` is asked only where a row that may need one is due.
+    ``free_permits`` is asked only where a row that may need one is due; kinds that are not ``allowed`` are not counted.
     """
     # One snapshot: a row that is claimed between two reads would be seen neither as ready nor as running.
     with connection.snapshot():
@@ -48,8 +50,8 @@ def look_at_queue(
         due_ms = next_due_ms(connection, registry)
         free = bound = 0
         if paused is None and due_ms is not None and due_ms <= now_ms:
-            free = count_due(connection, Claim(registry, "", with_permit=False), now_ms, limit)
-            bound = count_due(connection, Claim(registry, ""), now_ms, free + limit) - free
+            free = count_due(connection, Claim(registry, "", allowed=allowed, with_permit=False), now_ms, limit)
+            bound = count_due(connection, Claim(registry, "", allowed=allowed), now_ms, free + limit) - free
     permits = free_permits() if bound else None
     return QueueLook(Claimable(free, bound, permits), running, due_ms, paused)
 

@@ -24,6 +24,7 @@ from agent.supervisor.control import ControlServer
 from agent.supervisor.damage import DamageControl, Outcome
 from agent.supervisor.ending import end_children, give_back, release_all
 from agent.supervisor.gatewatch import GateWatch
+from agent.supervisor.held import claimable_kinds
 from agent.supervisor.looking import QueueLook, look_at_queue
 from agent.supervisor.nudge import Nudge, StopSignals
 from agent.supervisor.once import OnceRun
@@ -40,6 +41,7 @@ from agent.system.watching import SystemWatching
 
 if TYPE_CHECKING:
     from agent.db import Connection
+    from agent.queue.claim import Allowed
 
 GROW_AFTER_S = 0.2
 """Rows must be left over for so long before another worker is started: most bursts are gone by then."""
@@ -204,7 +206,12 @@ class Supervisor:
             wall_ms,
             limit=self._workforce.maximum + 1,
             free_permits=lambda: self._gate.free_permits(self._intent),
+            allowed=self._claimable(connection, wall_ms),
         )
+
+    def _claimable(self, connection: Connection, wall_ms: int) -> Allowed | None:
+        is_barred = self._watcher.problem is not None
+        return claimable_kinds(connection, self._registry, self._intent, wall_ms, is_barred=is_barred)
 
     def _note_rest(self, now: float) -> None:
         claimable = self._look.claimable.now
@@ -272,7 +279,14 @@ class Supervisor:
     def _watch_gate(self, now: float, wall_ms: int) -> None:
         has_hands = any(child.idle_since is not None for child in self._workforce.children)
         is_paused = self._look.paused_until_ms is not None
-        self._gate.look(self._storage, self._intent, now, wall_ms, has_hands=has_hands and not is_paused)
+        self._gate.look(
+            self._storage,
+            self._intent,
+            now,
+            wall_ms,
+            has_hands=has_hands and not is_paused,
+            allowed=lambda connection: self._claimable(connection, wall_ms),
+        )
 
     def _give_back(self, now: float, wall_ms: int) -> None:
         """Give back the leases of workers that are gone; what the database refuses is tried again in a moment."""
