@@ -147,9 +147,18 @@ class StoredKeys:
         return KeyResult(state, reason=reason, hint=hint, again_ms=self._clock.now_ms() + round(LOOK_AGAIN_S * 1000))
 
 
+_OPEN: dict[Path, KeySource] = {}
+
+
 def open_keys(paths: Paths, clock: Clock) -> KeySource:
-    """Return the keys of this home; one object for each process, so that what it found is kept."""
-    raise NotImplementedError
+    """Return the keys of this home; one object for each process and home, so that what it found is kept."""
+    from agent.system.core_dumps import forbid_core_dumps
+    from agent.system.keyring import SystemKeyring
+
+    found = _OPEN.get(paths.config_dir)
+    if found is None:
+        found = _OPEN[paths.config_dir] = StoredKeys(paths, clock, SystemKeyring(), forbid_core_dumps)
+    return found
 
 
 HINTS = {
