@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from agent.profile_intent import ProfileIntent
 
 
+TRY_COUNTS_MS = 12 * 3_600_000
+"""How long an answer in vain counts: a fallback is made again after a day, and is then asked for afresh."""
+
+
 @dataclass(frozen=True)
 class Tries:
-    """How often a unit was answered in vain so far, and which rule the last answer broke."""
+    """How often a unit was answered in vain in the last ``TRY_COUNTS_MS``, and which rule the last answer broke."""
 
     count: int = 0
     problem: str = ""
@@ -39,6 +43,14 @@ class ModelCalls(Protocol):
     @property
     def profile(self) -> ProfileIntent:
         """The profile, as the intent was when the job started."""
+        ...
+
+    def now_ms(self) -> int:
+        """Return the job's wall clock as UTC milliseconds: a task that puts itself off says until when."""
+        ...
+
+    def secret(self) -> bytes:
+        """Return this installation's secret, made at the first call (``agent/models/fencing.py``)."""
         ...
 
     def context_tokens(self) -> int:
@@ -61,7 +73,7 @@ class ModelCalls(Protocol):
         ...
 
     def tries(self, unit: WorkUnit) -> Tries:
-        """Return how often this unit was answered in vain, as far as that still counts."""
+        """Return how often this unit was answered in vain; none where the last such answer is too old to count."""
         ...
 
     def keep(self, answer: ChatAnswer, results: Sequence[tuple[WorkUnit, Sequence[str], str]]) -> None:
