@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from agent.actions.checks.keys import look_at_keys
 from agent.actions.checks.machine import (
     look_at_clock,
     look_at_disk,
@@ -39,6 +40,7 @@ _BEFORE: tuple[tuple[str, Callable[[Paths], Iterator[Check]]], ...] = (
     ("write-ahead log", look_at_wal),
     ("clock", look_at_clock),
     ("config", look_at_config),
+    ("keys", look_at_keys),
     ("ledger", look_at_ledger),
     ("agent", look_at_agent),
 )

@@ -75,7 +75,11 @@ def _command(command: click.Command) -> Iterator[str]:
     usage = " ".join(piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]")
     yield rf"\fBsapwood {_text(command.name or '')}\fR {_text(usage)}".rstrip()
     yield from _paragraphs(command.help or "", between=".IP")
-    own = [each for each in command.params if isinstance(each, click.Option) and each.name not in ("json", "debug")]
+    own = [
+        each
+        for each in command.params
+        if isinstance(each, click.Option) and not each.hidden and each.name not in ("json", "debug")
+    ]
     if own:
         yield ".RS"
         for option in own:

@@ -19,8 +19,9 @@ from agent.cli.command import SapwoodCommand, output_of
 @click.option("--headless", is_flag=True, help="Without a tray. There is none yet, so this changes nothing.")
 @click.option("--once", is_flag=True, help="End when nothing is left to do and every tree is finished.")
 @click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="At most so many worker processes.")
+@click.option("--at-login", is_flag=True, hidden=True, help="Said by what starts it at the login.")
 @click.pass_context
-def run(context: click.Context, headless: bool, once: bool, workers: int | None) -> int:
+def run(context: click.Context, headless: bool, once: bool, workers: int | None, at_login: bool) -> int:
     """Run the agent in the foreground: read the sources, grow the tree.
 
     Ctrl-C stops it within four seconds; whatever was in the middle of being done is done again at the next start.
@@ -34,6 +35,10 @@ def run(context: click.Context, headless: bool, once: bool, workers: int | None)
     output = output_of(context)
     paths = find_paths().make()
     quiet = once or is_running(paths)  # then it will say that it runs already
+    if at_login and not quiet:
+        from agent.actions.keys import started_at_login
+
+        started_at_login(paths)
     with Progress(paths, greeting="" if quiet else "the agent runs; Ctrl-C or `sapwood stop` ends it"):
         result = run_agent(paths, once=once, workers=workers, debug=output.debug)
     if result.notice:

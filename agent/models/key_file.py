@@ -60,14 +60,16 @@ def read_key_file(paths: Paths) -> KeyFile:
 
 
 def write_key_file(paths: Paths, keys: dict[str, str]) -> None:
-    """Store these keys and no others, mode 0600; without keys the file is removed. The caller holds the lock.
+    """Store these keys and no others, mode 0600, its folder closed to others; without keys the file is removed.
 
-    Raises ``OSError``, and ``AgentFault`` where others could read the folder's new file by its name's owner.
+    The caller holds the lock. Raises ``OSError``, and ``AgentFault`` where what stands there now is refused.
     """
     path = paths.config_dir / "keys.json"
     if not keys:
         path.unlink(missing_ok=True)
         return
+    if sys.platform != "win32":
+        os.chmod(paths.config_dir, stat.S_IMODE(os.stat(paths.config_dir).st_mode) & 0o700)
     held = read_key_file(paths)
     if held.problem:
         raise AgentFault("the key file is not used", held.problem, held.hint)

@@ -126,8 +126,6 @@ class StoredKeys:
 
     def _look(self, name: str, check: Check | None) -> KeyResult:
         file = read_key_file(self._paths)
-        if file.problem:
-            return self._none(KeyState.UNAVAILABLE, file.problem, file.hint)
         if name in file.keys:
             return KeyResult(KeyState.VALUE, file.keys[name])
         until_ms = login_end_ms(self._paths)
@@ -139,6 +137,8 @@ class StoredKeys:
         answer = self._ring.read(name, check)
         if answer.state is KeyState.VALUE and answer.value:
             return KeyResult(KeyState.VALUE, answer.value)
+        if file.problem:
+            return self._none(KeyState.UNAVAILABLE, f"{file.problem}: it is not used", file.hint)
         if answer.state in (KeyState.VALUE, KeyState.MISSING):
             return self._none(KeyState.MISSING, f"there is no key {name}", f"`sapwood key set {name}`")
         return self._none(answer.state, answer.reason, HINTS[answer.state])

@@ -23,6 +23,7 @@ CASES: dict[str, tuple[str, str]] = {
     "export": ("export {tmp}/out", "files"),
     "forget": ("forget notes --mentions quinces --yes", "chunks_removed summaries_removed"),
     "jobs": ("jobs", "jobs"),
+    "key": ("key status", "stored keyring file"),
     "logs": ("logs", "lines"),
     "open": ("open", "error"),
     "pause": ("pause 1h", "paused_until"),

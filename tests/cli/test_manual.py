@@ -26,7 +26,7 @@ def test_the_page_knows_the_command_with_its_options_and_examples(name: str) -> 
     entry = manual().partition(head)[2].partition("\n\\fBsapwood ")[0]
     command = build().commands[name]
     for option in command.params:
-        if isinstance(option, click.Option) and option.name not in ("json", "debug"):
+        if isinstance(option, click.Option) and not option.hidden and option.name not in ("json", "debug"):
             assert all(f"\\fB{_text(word)}\\fR" in entry for word in option.opts)
     assert f"\n{_text(f'sapwood {name}')}" in entry.partition("Examples:")[2]
 
