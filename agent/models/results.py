@@ -2,7 +2,8 @@
 
 A unit is named by its task, the template that asked, the signature that answered and the hash of its masked input
 (design, the queue's point 3); a call that packs several chunks stores one row for each. Only answers that were
-validated are stored. A row carries the node its input came from, so that forgetting that node finds it.
+validated are stored. ``mem_tree_result_inputs`` names every node that went into an answer, so that forgetting any of
+them finds it (``agent/db/nodes.py``).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.ids import content_hash
+from agent.models.calling import TRY_COUNTS_MS
 
 if TYPE_CHECKING:
     from agent.db import Connection
@@ -44,28 +46,47 @@ def find_result(connection: Connection, unit: WorkUnit) -> str | None:
            AND signature = ?
            AND input_hash = ?
         """,
-        (unit.task, unit.template_hash, unit.signature, unit.input_hash),
+        _key(unit),
     )
     return found
 
 
-def store_result_tx(connection: Connection, unit: WorkUnit, result: str, now_ms: int) -> bool:
+def store_result_tx(
+    connection: Connection, unit: WorkUnit, result: str, now_ms: int, node_ids: Iterable[str] = ()
+) -> bool:
     """Store a validated answer inside the caller's transaction, which must wait for the disk (``full=True``).
 
-    Nothing is stored where the unit's node no longer exists: what was forgotten meanwhile must not come back by this
-    way. Storing twice keeps the first answer. Returns whether an answer is held afterwards.
+    ``node_ids`` are all nodes that it was made from; the unit's own is always one of them. Nothing is stored where any
+    of them no longer exists: what was forgotten meanwhile must not come back by this way. Storing twice keeps the first
+    answer. Returns whether an answer is held afterwards.
     """
-    connection.run(
-        """
-        INSERT INTO mem_tree_results (task, template_hash, signature, input_hash, node_id, result, created_at_ms)
-        SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
-         WHERE EXISTS (SELECT 1 FROM mem_tree_chunks WHERE chunk_id = ?5)
-            OR EXISTS (SELECT 1 FROM mem_tree_summaries WHERE summary_id = ?5)
-            ON CONFLICT DO NOTHING
-        """,
-        (unit.task, unit.template_hash, unit.signature, unit.input_hash, unit.node_id, result, now_ms),
-    )
+    nodes = {unit.node_id, *node_ids}
+    if all(_exists(connection, node_id) for node_id in nodes):
+        connection.run(
+            """
+            INSERT INTO mem_tree_results (task, template_hash, signature, input_hash, node_id, result, created_at_ms)
+            VALUES (?, ?, ?, ?, ?, ?, ?)
+                ON CONFLICT DO NOTHING
+            """,
+            (unit.task, unit.template_hash, unit.signature, unit.input_hash, unit.node_id, result, now_ms),
+        )
+        connection.many(
+            "INSERT INTO mem_tree_result_inputs (node_id, input_hash) VALUES (?, ?) ON CONFLICT DO NOTHING",
+            [(node_id, unit.input_hash) for node_id in sorted(nodes)],
+        )
     return find_result(connection, unit) is not None
+
+
+def _exists(connection: Connection, node_id: str) -> bool:
+    return bool(
+        connection.value(
+            """
+            SELECT EXISTS (SELECT 1 FROM mem_tree_chunks WHERE chunk_id = ?1)
+                OR EXISTS (SELECT 1 FROM mem_tree_summaries WHERE summary_id = ?1)
+            """,
+            (node_id,),
+        )
+    )
 
 
 def store_results(connection: Connection, answers: Iterable[tuple[WorkUnit, str]], now_ms: int) -> int:
@@ -75,3 +96,60 @@ def store_results(connection: Connection, answers: Iterable[tuple[WorkUnit, str]
     """
     with connection.write(full=True):
         return sum(store_result_tx(connection, unit, result, now_ms) for unit, result in answers)
+
+
+# -- answers in vain --------------------------------------------------------------------------------------------------
+
+
+def find_tries(connection: Connection, unit: WorkUnit, now_ms: int) -> tuple[int, str]:
+    """Return how often a unit was answered in vain and which rule the last answer broke, as far as that counts."""
+    row = connection.one(
+        """
+        SELECT tries, problem, at_ms
+          FROM mem_tree_attempts
+         WHERE task = ?
+           AND template_hash = ?
+           AND signature = ?
+           AND input_hash = ?
+        """,
+        _key(unit),
+    )
+    return (0, "") if row is None or _is_old(row[2], now_ms) else (int(row[0]), str(row[1]))
+
+
+def count_try_tx(connection: Connection, unit: WorkUnit, problem: str, now_ms: int) -> None:
+    """Count an answer in vain inside the caller's transaction; one that no longer counts is begun anew."""
+    connection.run(
+        """
+        INSERT INTO mem_tree_attempts (task, template_hash, signature, input_hash, tries, problem, at_ms)
+        VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6)
+            ON CONFLICT (task, template_hash, signature, input_hash) DO UPDATE
+           SET tries = CASE WHEN at_ms BETWEEN ?7 AND ?6 THEN tries + 1 ELSE 1 END,
+               problem = excluded.problem,
+               at_ms = excluded.at_ms
+        """,
+        (*_key(unit), problem, now_ms, now_ms - TRY_COUNTS_MS),
+    )
+
+
+def forget_tries_tx(connection: Connection, unit: WorkUnit) -> None:
+    """Forget that a unit was answered in vain, inside the caller's transaction: it has its answer."""
+    connection.run(
+        """
+        DELETE FROM mem_tree_attempts
+         WHERE task = ?
+           AND template_hash = ?
+           AND signature = ?
+           AND input_hash = ?
+        """,
+        _key(unit),
+    )
+
+
+def _key(unit: WorkUnit) -> tuple[str, str, str, str]:
+    return (unit.task, unit.template_hash, unit.signature, unit.input_hash)
+
+
+def _is_old(at_ms: int, now_ms: int) -> bool:
+    # One of the future was written before the clock was set back.
+    return not now_ms - TRY_COUNTS_MS <= at_ms <= now_ms

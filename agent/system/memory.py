@@ -1,4 +1,4 @@
-"""How much memory a process uses, where that can be told."""
+"""How much memory a process uses, and how much is left, where that can be told."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ class MemoryProbe(Protocol):
 
     def rss_bytes(self, pid: int) -> int | None:
         """Return the resident memory in bytes, or ``None`` for *unknown*: it may just have died. Never raises."""
+        ...
+
+    def available_bytes(self) -> int | None:
+        """Return what programs may still take without swapping (bytes), or ``None`` for *unknown*. Never raises."""
         ...
 
 
@@ -26,12 +30,24 @@ class SystemMemory:
         except (psutil.Error, OSError):
             return None
 
+    def available_bytes(self) -> int | None:
+        import psutil
+
+        try:
+            return int(psutil.virtual_memory().available)
+        except (psutil.Error, OSError, RuntimeError):
+            return None
+
 
 class FakeMemory:
     """Figures that a test sets."""
 
-    def __init__(self, by_pid: Mapping[int, int] | None = None) -> None:
+    def __init__(self, by_pid: Mapping[int, int] | None = None, available: int | None = None) -> None:
         self.by_pid = dict(by_pid or {})
+        self.available = available
 
     def rss_bytes(self, pid: int) -> int | None:
         return self.by_pid.get(pid)
+
+    def available_bytes(self) -> int | None:
+        return self.available
