@@ -169,3 +169,22 @@ class KeyState(StrEnum):
     UNAVAILABLE = "unavailable"  # there is no keyring that can be used, or it failed
     TIMED_OUT = "timed_out"  # a prompt that nobody answered, most likely
     NOT_YET = "not_yet"  # the login is too young: the keyring may open any moment
+
+
+class PowerMode(StrEnum):
+    """How much of the machine the agent takes, as its own state and its owner's allow."""
+
+    AGGRESSIVE = "aggressive"  # mains power, and nobody else needs the machine: the pool grows without waiting
+    NORMAL = "normal"
+    THROTTLED = "throttled"  # one worker at a time, which rests between jobs that load the machine
+    PAUSED = "paused"  # nothing that loads the machine; what makes new text findable goes on, in one worker
+
+
+class PowerCause(StrEnum):
+    """Why a mode is less than normal."""
+
+    OWNER = "owner"
+    BATTERY = "battery"
+    BATTERY_LOW = "battery_low"
+    MEMORY = "memory"
+    CPU = "cpu"

@@ -22,6 +22,8 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("SAPWOOD_") and name != "SAPWOOD_TEST_DATA"]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("SAPWOOD_HOME", str(tmp_path / "home"))
+    # Nor does it wait because the machine runs on battery, or is busy with other tests.
+    monkeypatch.setenv("SAPWOOD_POWER__ENABLED", "false")
     # Nor their keyring.
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
 

@@ -122,6 +122,21 @@ def is_running(paths: Paths) -> bool:
     return running_agent(paths) is not None
 
 
+def held_otherwise(paths: Paths) -> str:
+    """Return why the power policy would hold the work back now, ``""`` where it would not. Takes some milliseconds."""
+    from agent.config import IntentWatcher
+    from agent.errors import ConfigBroken
+    from agent.supervisor.power import PowerPolicy
+    from agent.system.power import SystemPower
+
+    try:
+        settings = IntentWatcher(paths).current.power
+    except ConfigBroken:
+        return ""  # whoever runs the agent says so
+    decision = PowerPolicy().decide(SystemPower().sample(), settings, 0.0)
+    return "" if decision.row is None else decision.reason
+
+
 def stop_agent(paths: Paths | None = None, *, wait: bool = False) -> Stopped:
     """Ask the running agent to end; with ``wait`` return when it has. Needs no memory: it may be damaged or gone.
 

@@ -12,12 +12,14 @@ from agent.actions.pausing import Paused, read_paused
 from agent.actions.times import span_words
 from agent.clock import iso
 from agent.db.aside import read_damage
+from agent.db.power_row import read_power
 from agent.queue.counts import QueueCounts, count_done_since, count_jobs, count_waiting, has_waiting
-from agent.states import AgentState, JobKind, Lifecycle
+from agent.states import AgentState, JobKind, Lifecycle, PowerCause, PowerMode
 
 if TYPE_CHECKING:
     from agent.actions.home import Home
     from agent.db import Connection
+    from agent.db.power_row import PowerRow
 
 RATE_WINDOW_MS = 60_000
 # Fewer settled jobs than this in the window say nothing about how long the rest will take.
@@ -58,6 +60,31 @@ class Watching:
 
 
 @dataclass(frozen=True)
+class Power:
+    """What the machine's own state allows: ``mode`` and why, the word for it and words (``""``: nothing is restricted).
+
+    ``in_spite_of``: the causes that the owner said to work on in spite of.
+    """
+
+    mode: str
+    cause: str | None = None
+    reason: str = ""
+    in_spite_of: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether what loads the machine is held. The owner's own pause is said elsewhere, and first."""
+        return self.mode == PowerMode.PAUSED and self.cause != PowerCause.OWNER
+
+    @property
+    def words(self) -> str:
+        """What an owner is told where there is something to tell, else ``""``."""
+        if self.in_spite_of:
+            return f"works on in spite of it ({', '.join(self.in_spite_of).replace('_', ' ')}), as you said"
+        return f"{self.mode}: {self.reason}" if self.reason and self.cause != PowerCause.OWNER else ""
+
+
+@dataclass(frozen=True)
 class Status:
     """All of ``sapwood status``. ``eta_seconds`` is ``None`` where it cannot be told yet."""
 
@@ -81,6 +108,8 @@ class Status:
     """One for each source; empty while the agent does not run."""
     questions: tuple[str, ...] = ()
     """The sources that a question is open about."""
+    power: Power | None = None
+    """What the power policy allows; ``None`` while the agent does not run."""
 
     @property
     def total_chunks(self) -> int:
@@ -109,16 +138,20 @@ def status(home: Home) -> Status:
         if running and paused.paused_until_ms is None:
             due = queue.ready + queue.running
             eta = 0 if not due and not queue.deferred else seconds_left(connection, due, unread, now_ms)
+        stored = read_power(connection)
+    answer = _ask_the_agent(home) if running else {}
+    power = _power_of(answer, stored) if running else None
     workers = worker_statuses(home) if running else ()
     growing = growing_words(growth_of(chunks, queue.waiting, summaries, unread))
-    state, reason = _state(running, paused, queue, len(home.intent.sources), home.config_problem, growing, asked)
+    state, reason = _state(running, paused, queue, len(home.intent.sources), home.config_problem, growing, asked, power)
     watching: tuple[Watching, ...] = ()
     if running:
-        answer = _ask_the_agent(home)
         state, reason = _as_the_agent_says(answer) or (state, reason)
         watching = _watching_of(answer)
         if state is AgentState.GROWING and _free_bytes(home) < FULL_DISK_BYTES:
             state, reason, eta = AgentState.ATTENTION, full_words(home), None
+    if power is not None and power.holds:
+        eta = None
     return Status(
         state=state,
         reason=reason,
@@ -137,6 +170,7 @@ def status(home: Home) -> Status:
         notice=damage.words if damage is not None else None,
         watching=watching,
         questions=asked,
+        power=power,
     )
 
 
@@ -350,6 +384,16 @@ def _watching_of(answer: dict[str, Any]) -> tuple[Watching, ...]:
     )
 
 
+def _power_of(answer: dict[str, Any], stored: PowerRow | None) -> Power:
+    said = answer.get("power")
+    if isinstance(said, dict):
+        return Power(str(said["mode"]), said["cause"], str(said["reason"]), tuple(said["in_spite_of"]))
+    # An agent that is too busy to answer has told its workers.
+    if stored is None:
+        return Power(str(PowerMode.NORMAL))
+    return Power(str(stored.mode), str(stored.cause), stored.reason)
+
+
 def _state(
     running: bool,
     paused: Paused,
@@ -358,6 +402,7 @@ def _state(
     config_problem: str | None,
     growing: str,
     asked: tuple[str, ...],
+    power: Power | None,
 ) -> tuple[AgentState, str]:
     if not running:
         return AgentState.STOPPED, NOT_RUNNING
@@ -366,6 +411,8 @@ def _state(
     if paused.paused_until_ms is not None:
         until = "until `sapwood resume`" if paused.indefinite else f"until {iso(paused.paused_until_ms)}"
         return AgentState.PAUSED, f"paused by its owner {until}"
+    if power is not None and power.holds and queue.ready:
+        return AgentState.PAUSED, f"{power.reason}; `sapwood resume` works on all the same"
     if queue.ready or queue.running:
         return AgentState.GROWING, growing
     if queue.failed:

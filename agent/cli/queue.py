@@ -148,7 +148,9 @@ def pause(context: click.Context, until: str | None) -> None:
 )
 @click.pass_context
 def resume(context: click.Context) -> None:
-    """End the pause at once."""
+    """End the pause at once. Where the machine's state holds the work back (battery, memory, other programs), it goes
+    on in spite of that until the cause is gone.
+    """
     from agent.actions.home import open_home
     from agent.actions.pausing import resume as go_on
 
@@ -159,6 +161,6 @@ def resume(context: click.Context) -> None:
     if output.as_json:
         output.document(found)
         return
-    output.line("the work goes on")
+    output.line("the work goes on" + (f", in spite of this: {found.in_spite_of}" if found.in_spite_of else ""))
     if notice:
         output.note(notice)

@@ -28,13 +28,15 @@ def run(context: click.Context, headless: bool, once: bool, workers: int | None,
     With --once it exits 1 where work is left that is not due for more than ten minutes, and says so.
     """
     del headless
-    from agent.actions.running import is_running, run_agent
+    from agent.actions.running import held_otherwise, is_running, run_agent
     from agent.cli.progress import Progress
     from agent.paths import find_paths
 
     output = output_of(context)
     paths = find_paths().make()
     quiet = once or is_running(paths)  # then it will say that it runs already
+    if once and (held := held_otherwise(paths)):
+        output.note(f"{held}: it works all the same, because you ask for it now", "")
     if at_login and not quiet:
         from agent.actions.keys import started_at_login
 
@@ -113,6 +115,8 @@ def status(context: click.Context) -> None:
     if found.paused_until_ms is not None and not found.running:
         until = "`sapwood resume`" if found.paused_until_ms >= FOREVER_MS else iso(found.paused_until_ms)
         facts.append(("paused", f"until {until}"))
+    if found.power is not None and found.power.words and not found.reason.startswith(found.power.reason or " "):
+        facts.append(("power", found.power.words))
     if found.config_problem is not None and not found.running:
         facts.append(("settings", f"cannot be read, the last good copy is in use: {found.config_problem}"))
     if found.notice is not None and found.notice != found.reason:

@@ -10,6 +10,12 @@ if TYPE_CHECKING:
 PAUSE_KEY = "pause_until_ms"
 """The owner's pause: its end in UTC ms. Workers obey it, the supervisor reports it."""
 
+POWER_KEY = "power"
+"""What the power policy allows (``power_row.py``). The supervisor writes it, workers obey it."""
+
+POWER_OVERRIDE_KEY = "power_override"
+"""What the owner said to work on in spite of (``power_row.py``)."""
+
 DAMAGE_KEY = "damage"
 """What an owner is told of a damaged memory that was grown again (``aside.py``)."""
 

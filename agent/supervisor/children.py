@@ -14,7 +14,7 @@ from typing import Protocol
 
 from agent.errors import AgentFault
 from agent.ids import random_id
-from agent.queue.worker_args import EXIT_CORRUPT, EXIT_LEASE, EXIT_RECYCLE, STOP, WorkerArgs
+from agent.queue.worker_args import EXIT_CORRUPT, EXIT_LEASE, EXIT_RECYCLE, LEAVE, STOP, WorkerArgs
 from agent.supervisor.result import SupervisorArgs
 from agent.supervisor.slots import Exit, Slot
 from agent.system.entry import enter
@@ -59,6 +59,13 @@ class Child:
             self.told_at = now
             with contextlib.suppress(OSError):
                 self.life_line.send_bytes(STOP)
+
+    def tell_to_leave(self) -> None:
+        """Ask it to end after the job in hand, however long that takes: a call that is under way is not thrown away."""
+        self.slot.stopping()
+        self.ended_for = Exit.ORDERED
+        with contextlib.suppress(OSError):
+            self.life_line.send_bytes(LEAVE)
 
     def kill(self) -> None:
         """End it now. A process that is gone already is no error."""

@@ -42,3 +42,8 @@ def claimable_kinds(
         return not (registry[kind].llm_bound and profile.calls_model_for(kind))
 
     return allowed
+
+
+def without_heavy(registry: Registry, allowed: Allowed | None) -> Allowed:
+    """Return the same without the kinds that load the machine: what the power policy holds."""
+    return lambda kind: not registry[kind].llm_bound and (allowed is None or allowed(kind))

@@ -52,15 +52,24 @@ class PoolChange:
 
 
 def decide(
-    workers: Sequence[WorkerFacts], claimable: Claimable, *, minimum: int, maximum: int, idle_seconds: float
+    workers: Sequence[WorkerFacts],
+    claimable: Claimable,
+    *,
+    minimum: int,
+    maximum: int,
+    idle_seconds: float,
+    leaving: int = 0,
 ) -> PoolChange:
-    """Return the change that this moment asks for. Growing and shrinking exclude each other."""
+    """Return the change that this moment asks for. Growing and shrinking exclude each other.
+
+    ``leaving``: how many more there are that were told to end. They take the place of others until they are gone.
+    """
     live = len(workers)
     if live < minimum:
         return PoolChange(add=minimum - live)
     # Whoever is idle or coming up takes the first of these rows; only what is left over calls for another.
     hands = sum(1 for worker in workers if worker.idle_s is not None or worker.starting)
-    if claimable.now > hands and live < maximum:
+    if claimable.now > hands and live + leaving < maximum:
         # One at a time: most bursts are over before a second process is up.
         return PoolChange(add=1)
     if live > maximum:

@@ -39,7 +39,7 @@ class SupervisorArgs:
 
     ``worker`` is run as ``worker(WorkerArgs, life_line)`` in each child. ``kind_names`` are the job kinds. ``workers``
     overrides the largest size of the pool. The hooks are described beside their types. ``open_profile`` is handed to
-    the workers (``None``: their own default).
+    the workers (``None``: their own default). ``power_signals`` makes what samples the machine (``PowerSignals``).
     """
 
     paths: Paths
@@ -53,6 +53,7 @@ class SupervisorArgs:
     permits_hook: str | None = None
     ledger_hook: str | None = None
     open_profile: str | None = None
+    power_signals: str = "agent.system.power:SystemPower"
     log_level: str = "INFO"
 
 

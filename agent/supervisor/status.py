@@ -21,6 +21,8 @@ class Facts:
     last_failure: str = ""
     config_problem: str | None = None
     paused_until_ms: int | None = None
+    held_by_power: str = ""
+    """Why the power policy holds rows that are due."""
     is_resting: bool = True
 
 
@@ -44,4 +46,6 @@ def state_of(facts: Facts) -> tuple[AgentState, str]:
         return AgentState.PAUSED, f"until {iso(facts.paused_until_ms) or 'resumed'}"
     if facts.notice is not None:
         return AgentState.ATTENTION, facts.notice
+    if facts.held_by_power:
+        return AgentState.PAUSED, facts.held_by_power
     return (AgentState.IDLE, "") if facts.is_resting else (AgentState.GROWING, "")

@@ -17,17 +17,18 @@ from agent.config import Intent, IntentWatcher
 from agent.ids import random_id
 from agent.queue.registry import Registry
 from agent.queue.wake import WakeSocket, register_worker, wake_workers
-from agent.states import JobKind
+from agent.states import JobKind, PowerMode
 from agent.supervisor.beginning import Beginning
 from agent.supervisor.children import Children
 from agent.supervisor.control import ControlServer
 from agent.supervisor.damage import DamageControl, Outcome
 from agent.supervisor.ending import end_children, give_back, release_all
 from agent.supervisor.gatewatch import GateWatch
-from agent.supervisor.held import claimable_kinds
+from agent.supervisor.held import active_hold, claimable_kinds, without_heavy
 from agent.supervisor.looking import QueueLook, look_at_queue
 from agent.supervisor.nudge import Nudge, StopSignals
 from agent.supervisor.once import OnceRun
+from agent.supervisor.power_watch import PowerWatch
 from agent.supervisor.rest import Rest
 from agent.supervisor.result import Ended, SupervisorArgs, SupervisorResult, failed
 from agent.supervisor.sleepgap import GAP_SECONDS, SleepGap
@@ -77,6 +78,7 @@ class Supervisor:
         self._wake = WakeSocket()
         self._wake_id = random_id()
         self._gate = GateWatch(args, self._registry)
+        self._power = PowerWatch(args)
         now = clock.monotonic()
         self._gap = SleepGap(
             clock.now_ms(),
@@ -92,6 +94,7 @@ class Supervisor:
         self._watch = SourceWatch(args.paths, SystemWatching(), clock, self._nudge.nudge) if has_looks else None
         self._beginning = Beginning(args.paths, self._storage, self._begin)
         self._look = QueueLook()
+        self._hold_ends_ms: int | None = None
         self._rest = Rest()
         self._ticked_at: float | None = None
         self._listen_at = now
@@ -185,6 +188,7 @@ class Supervisor:
         if look is not None:
             self._look = look
             self._note_rest(now)
+        self._watch_power(now)
         self._tick_if_due(now, wall_ms)
         self._look_at_changes(now, wall_ms)
         self._staff(now)
@@ -200,6 +204,8 @@ class Supervisor:
         return True
 
     def _look_at_queue(self, connection: Connection, wall_ms: int) -> QueueLook:
+        hold = active_hold(connection, self._intent, wall_ms)
+        self._hold_ends_ms = None if hold is None else hold.until_ms
         return look_at_queue(
             connection,
             self._registry,
@@ -211,7 +217,16 @@ class Supervisor:
 
     def _claimable(self, connection: Connection, wall_ms: int) -> Allowed | None:
         is_barred = self._watcher.problem is not None
-        return claimable_kinds(connection, self._registry, self._intent, wall_ms, is_barred=is_barred)
+        allowed = claimable_kinds(connection, self._registry, self._intent, wall_ms, is_barred=is_barred)
+        return without_heavy(self._registry, allowed) if self._power.decision.holds else allowed
+
+    def _watch_power(self, now: float) -> None:
+        """Decide what the machine's state allows, and tell the workers where that has changed."""
+        power = self._power
+        power.look(self._look, self._intent, now, is_resting=self._rest.is_on)
+        self._workforce.held_to = power.decision.workers
+        if power.owes():
+            self._storage.attempt("the power state", power.push, now)
 
     def _note_rest(self, now: float) -> None:
         claimable = self._look.claimable.now
@@ -270,7 +285,8 @@ class Supervisor:
     def _staff(self, now: float) -> None:
         self._workforce.start_due(now)
         since = self._rest.left_over_since
-        is_left_over = since is not None and now - since >= GROW_AFTER_S
+        patience_s = 0.0 if self._power.decision.mode is PowerMode.AGGRESSIVE else GROW_AFTER_S
+        is_left_over = since is not None and now - since >= patience_s
         self._workforce.adjust(self._look.claimable, now, may_grow=is_left_over)
         if is_left_over:
             # Somebody idle may have missed a datagram, or come up just after it was sent.
@@ -324,6 +340,7 @@ class Supervisor:
 
     def _moments(self, now: float) -> list[float | None]:
         moments = [self._next_tick_at(now), self._workforce.next_moment(now), self._gate.again_at]
+        moments.append(self._power.next_moment())
         if self._storage.retry_at > now:
             moments.append(self._storage.retry_at)
         if self._watch is not None and self._gap.catch_up_at is None:
@@ -337,9 +354,10 @@ class Supervisor:
         else:
             moments.append(self._rest.shrink_at() if self._rest.is_on else now + BUSY_LOOK_S)
         # Whoever resumes wakes us; until then what is due is nobody's.
-        next_ms = self._look.paused_until_ms or self._look.next_due_ms
-        if next_ms is not None:
-            moments.append(now + max((next_ms - self._clock.now_ms()) / 1000, BUSY_LOOK_S))
+        paused_ms = self._look.paused_until_ms
+        for next_ms in (self._look.next_claimable_ms, self._hold_ends_ms) if paused_ms is None else (paused_ms,):
+            if next_ms is not None:
+                moments.append(now + max((next_ms - self._clock.now_ms()) / 1000, BUSY_LOOK_S))
         return moments
 
     # -- the end ------------------------------------------------------------------------------------------------------
@@ -397,6 +415,7 @@ class Supervisor:
                 last_failure=self._workforce.last_failure,
                 config_problem=self._watcher.problem,
                 paused_until_ms=self._look.paused_until_ms,
+                held_by_power=self._power.decision.reason if self._power.holds_work() else "",
                 is_resting=self._rest.is_on,
             )
         )
@@ -406,5 +425,6 @@ class Supervisor:
             "once": self._args.once,
             "workers": self._workforce.views(),
             "slots": self._workforce.slot_states(),
+            "power": self._power.view(),
             "watching": [] if self._watch is None else self._watch.hows(self._intent),
         }

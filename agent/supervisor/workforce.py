@@ -59,6 +59,8 @@ class Workforce:
         self._memory = SystemMemory() if memory is None else memory
         self._chance = random.Random() if chance is None else chance
         self._runs = RunWatch()
+        self.held_to: int | None = None
+        """How many workers the power policy allows, ``None`` for as many as the owner set."""
         self._looked_at: float | None = None
         self.slots: list[Slot] = []
         self.fallen: list[Fallen] = []
@@ -74,7 +76,8 @@ class Workforce:
     @property
     def is_changing(self) -> bool:
         """Whether a process is coming up or going down."""
-        return any(slot.state in (WorkerState.STARTING, WorkerState.STOPPING) for slot in self.slots)
+        # Whoever finishes a job before it leaves may take minutes, and is not watched for that.
+        return any(child.slot.state is WorkerState.STARTING or child.told_at is not None for child in self.children)
 
     @property
     def given_up(self) -> list[Slot]:
@@ -84,7 +87,8 @@ class Workforce:
     @property
     def maximum(self) -> int:
         """How many workers there may be."""
-        return self._override if self._override is not None else self._intent().pool.max_workers
+        wanted = self._override if self._override is not None else self._intent().pool.max_workers
+        return wanted if self.held_to is None else min(wanted, self.held_to)
 
     @property
     def minimum(self) -> int:
@@ -230,8 +234,9 @@ class Workforce:
             facts,
             claimable,
             minimum=self.minimum,
-            maximum=max(self.maximum - leaving, 0),
+            maximum=self.maximum,
             idle_seconds=self._intent().pool.idle_seconds,
+            leaving=leaving,
         )
         if change.add and (may_grow or len(facts) < self.minimum):
             self._add(change.add, now)
@@ -251,7 +256,11 @@ class Workforce:
 
     def _tell(self, index: int, how: Exit, now: float) -> None:
         child = self.children.of_slot(self.slots[index])
-        if child is not None:
+        if child is None:
+            return
+        if child.job_id is not None and how is Exit.ORDERED:
+            child.tell_to_leave()
+        else:
             child.tell_to_stop(how, now)
 
     # -- ends ---------------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ class StopFlag:
 
     def __init__(self) -> None:
         self._is_set = False
+        self._is_leaving = False
         self.exit_code = EXIT_STOPPED
 
     def set(self, exit_code: int = EXIT_STOPPED) -> None:
@@ -39,6 +40,15 @@ class StopFlag:
     def is_set(self) -> bool:
         """Return whether the worker is to end."""
         return self._is_set
+
+    def leave(self) -> None:
+        """Ask the worker to end once it is done with the job in hand."""
+        self._is_leaving = True
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the worker is to take no further job."""
+        return self._is_set or self._is_leaving
 
 
 @dataclass

@@ -122,7 +122,7 @@ class Loop:
 
     def run(self) -> int:
         """Turn until the worker is to end; release what is held and return the exit code."""
-        while not self._stop.is_set():
+        while not self._stop.is_leaving:
             self.step()
         self._release_leases()
         return self._stop.exit_code
@@ -141,7 +141,9 @@ class Loop:
             return
         self.episode.end()  # a lease was written; a look that only reads may succeed on a full disk
         self._has_worked = True
+        began_s = self.context.clock.monotonic()
         results = self._handle(jobs, permit)
+        self.capacity.handled(jobs[0].kind, self.context.clock.monotonic() - began_s)
         if results is not None:
             self._settle(results)
         self._recycle_in_the_middle()
@@ -290,7 +292,7 @@ class Loop:
             results = [result for result in results if not _is_refusal(result[1])]
         if len(results) > 1:
             self.context.handling.end()  # the batch is over: no row of it is being handled any more
-        claim = None if refused or self._stop.is_set() else self._fused_claim()
+        claim = None if refused or self._stop.is_leaving else self._fused_claim()
         settled: list[Settled] = []
         claimed: list[Job] = []
         while results:
@@ -348,7 +350,8 @@ class Loop:
     def _idle(self) -> None:
         if self._has_worked and self._recycle_if_grown():
             return
-        self.waiter.wait(self._idle_s())
+        idle_s, rest_s = self._idle_s(), self.capacity.rest_s
+        self.waiter.wait(min(idle_s, rest_s) if rest_s else idle_s)
         self.capacity.look_again()
 
     def _idle_s(self) -> float:

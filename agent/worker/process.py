@@ -29,7 +29,7 @@ from agent.queue.claim import due_llm
 from agent.queue.handling import HandlingFile
 from agent.queue.registry import Registry
 from agent.queue.wake import WakeSocket, register_worker, send_wake, wake_workers
-from agent.queue.worker_args import EXIT_CORRUPT, EXIT_LEASE, EXIT_ORPHANED, STOP, WorkerArgs
+from agent.queue.worker_args import EXIT_CORRUPT, EXIT_LEASE, EXIT_ORPHANED, LEAVE, STOP, WorkerArgs
 from agent.system.memory import SystemMemory
 from agent.system.priority import SystemPriority
 from agent.worker.capacity import Capacity
@@ -108,7 +108,7 @@ def _work(args: WorkerArgs, stop: StopFlag, wake: WakeSocket, ring: Ring) -> int
     loop = Loop(
         context=context,
         worker_id=args.worker_id,
-        capacity=Capacity(connection, clock),
+        capacity=Capacity(connection, clock, frozenset(str(spec.kind) for spec in registry if spec.llm_bound)),
         permits=permits,
         waiter=WakeWaiter(wake, stop, clock),
         intent=lambda: intents.current,
@@ -144,7 +144,7 @@ class WakeWaiter:
     def rest(self, timeout_s: float) -> None:
         """Block until the worker is to stop or the time is over."""
         end = self._clock.monotonic() + timeout_s
-        while not self._stop.is_set() and (left := end - self._clock.monotonic()) > 0:
+        while not self._stop.is_leaving and (left := end - self._clock.monotonic()) > 0:
             self.wait(left)
 
 
@@ -166,6 +166,9 @@ def _watch_life_line(life_line: LifeLine, stop: StopFlag, ring: Ring) -> None:
             os._exit(EXIT_ORPHANED)
         if message == STOP:
             stop.set()
+            ring()
+        elif message == LEAVE:
+            stop.leave()
             ring()
 
 
