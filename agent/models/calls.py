@@ -213,9 +213,14 @@ class Calls:
         found.is_kept = found.is_kept or bool(results)
         self._bring_back(lifted, MENDED_BY_CHAT)
 
-    def refuse(self, answer: ChatAnswer, refused: Sequence[tuple[WorkUnit, str]]) -> None:
-        found = self._of(answer)
+    def refuse(self, answer: ChatAnswer | None, refused: Sequence[tuple[WorkUnit, str]]) -> None:
         now_ms = self._clock.now_ms()
+        if answer is None:
+            with self._connection.write(full=True):
+                for unit, problem in refused:
+                    count_try_tx(self._connection, unit, problem, now_ms)
+            return
+        found = self._of(answer)
         invalid = Spent() if found.is_kept else Spent(invalid=1)
         with self._connection.write(full=True):
             for unit, problem in refused:
@@ -227,7 +232,7 @@ class Calls:
         self._bring_back(lifted, MENDED_BY_CHAT)
 
     def _of(self, answer: ChatAnswer) -> _Answered:
-        return next(each for each in self._answered if each.answer is answer)
+        return next(each for each in reversed(self._answered) if each.answer is answer)
 
     def _meter_tx(self, found: _Answered, spent: Spent) -> bool:
         if not found.is_metered:

@@ -170,7 +170,7 @@ def _sum(data: bytes) -> dict[Account, Spent]:
             entry: dict[str, Any] = json.loads(line)
             account = Account(*(str(entry[name]) for name in Account._fields))
             spent = Spent(*(min(max(0, int(entry.get(name, 0))), _LARGEST) for name in _COUNTS))
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
             continue
         found[account] = found.get(account, Spent()) + spent
     return found
