@@ -45,17 +45,18 @@ def read_key_file(paths: Paths) -> KeyFile:
         return KeyFile(path)
     except OSError as error:
         return KeyFile(path, problem=f"{path}: {error.strerror}", hint=f"remove {path} and set the keys again")
-    with os.fdopen(descriptor, "rb") as stream:
-        problem, hint = _refusal(path, os.fstat(stream.fileno()))
+    try:
+        problem, hint = _refusal(path, os.fstat(descriptor))
         if problem:
             return KeyFile(path, problem=problem, hint=hint)
-        try:
-            found = json.loads(stream.read(LARGEST_BYTES))
-            if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-                raise ValueError("no object of strings")
-        except (OSError, ValueError, RecursionError):
-            # What the parser says may quote the text.
-            return KeyFile(path, problem=f"{path} cannot be read as keys", hint=f"remove {path} and set the keys again")
+        found = json.loads(os.read(descriptor, LARGEST_BYTES))
+        if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+            raise ValueError("no object of strings")
+    except (OSError, ValueError, RecursionError):
+        # What the parser says may quote the text.
+        return KeyFile(path, problem=f"{path} cannot be read as keys", hint=f"remove {path} and set the keys again")
+    finally:
+        os.close(descriptor)
     return KeyFile(path, found)
 
 
