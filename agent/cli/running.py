@@ -37,7 +37,7 @@ def run(context: click.Context, headless: bool, once: bool, workers: int | None,
     quiet = once or is_running(paths)  # then it will say that it runs already
     if once and (held := held_otherwise(paths)):
         output.note(f"{held}: it works all the same, because you ask for it now", "")
-    if at_login and not quiet:
+    if at_login and not is_running(paths):
         from agent.actions.keys import started_at_login
 
         started_at_login(paths)
