@@ -370,7 +370,9 @@ CREATE INDEX mem_tree_result_inputs_by_hash ON mem_tree_result_inputs (input_has
 CREATE INDEX mem_tree_results_by_hash ON mem_tree_results (input_hash);
 INSERT INTO mem_tree_result_inputs (node_id, input_hash)
   SELECT DISTINCT node_id, input_hash FROM mem_tree_results;
-CREATE INDEX mem_tree_summaries_degraded ON mem_tree_summaries (created_at_ms) WHERE degraded = 1;
+-- degraded counts how often in a row the fallback stood in, four at most: the more often, the rarer it is tried again.
+CREATE INDEX mem_tree_summaries_degraded ON mem_tree_summaries (degraded, created_at_ms) WHERE degraded > 0;
+CREATE INDEX mem_tree_chunks_degraded ON mem_tree_chunks (seq) WHERE degraded > 0;
 """
 
 MIGRATIONS: tuple[str, ...] = (_V1, _V2, _V3)

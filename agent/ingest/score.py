@@ -26,6 +26,16 @@ _WEIGHTS = {"length": 1.0, "prose": 1.5, "variety": 1.0, "structure": 0.5, "voic
 NOISE = ("empty", "blob", "repeated", "quoted_only", "signature_only")
 """Signals that are there only where they hold: a chunk with one of them is noise."""
 
+DOUBT_FROM, DOUBT_TO = 0.4, 0.57
+"""The doubtful middle of the deep score. Below it stands noise (0) and what is too little to ask about: a word alone.
+
+Above it the rules found names, dates, decisions, or enough said to be kept whatever a model would say. Of 890 chunks
+that were no noise 7 % are in it: 38 % of the mails (most of them test mail programs: "Hello", an attachment), 5 % of
+the IRC logs, less than 1 % of READMEs and abstracts of papers.
+"""
+DROP_BELOW = 0.15
+"""Of a model's importance, for a doubtful chunk. Its words stay in the full text."""
+
 _ENOUGH_TOKENS = 120
 _MANY_WORDS = 20
 _ADDRESS_LINES = re.compile(r"(?:(?:From|To|Cc): [^\n]*\n?)+")
@@ -50,6 +60,11 @@ class DeepScore:
 
     score: float
     admitted: bool
+
+
+def is_doubtful(score: DeepScore) -> bool:
+    """Return whether the rules' deep score leaves it open how much a chunk is worth, so that a model is asked."""
+    return score.admitted and DOUBT_FROM <= score.score < DOUBT_TO
 
 
 def fast_score(chunk: Chunk) -> FastScore:
@@ -120,12 +135,18 @@ def _mean(signals: Mapping[str, float]) -> float:
     return round(sum(value * weight for value, weight in present) / total, 4) if total else 0.0
 
 
-def deep_score(fast: float, signals: Mapping[str, float], extraction: Extraction | None) -> DeepScore:
+def deep_score(
+    fast: float, signals: Mapping[str, float], extraction: Extraction | None, *, judged: bool = False
+) -> DeepScore:
     """Return the final score and whether the chunk is admitted. Pure.
 
     ``extraction`` is ``None`` where the extractor could not be asked (a parked job): the fast score decides alone.
+    ``judged``: its importance is a model's. Only then something that is no noise may be left out, and only what the
+    model gives next to no importance: the rules' own word never drops prose.
     """
     admitted = not any(name in signals for name in NOISE)
     if extraction is None:
         return DeepScore(fast, admitted)
+    if judged and extraction.importance < DROP_BELOW:
+        admitted = False
     return DeepScore(round((fast + extraction.importance) / 2, 4), admitted)

@@ -83,9 +83,10 @@ class ModelCalls(Protocol):
         """
         ...
 
-    def refuse(self, answer: ChatAnswer, refused: Sequence[tuple[WorkUnit, str]]) -> None:
+    def refuse(self, answer: ChatAnswer | None, refused: Sequence[tuple[WorkUnit, str]]) -> None:
         """Meter a call whose answer was of no use for these units, each with the rule that it broke, and count a try.
 
-        May be called beside ``keep`` for the same answer: the call is metered once.
+        May be called beside ``keep`` for the same answer: the call is metered once. Without an answer (the call failed
+        for what was asked) only the tries are counted.
         """
         ...

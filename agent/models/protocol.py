@@ -49,12 +49,16 @@ class SummaryInput:
 
 @dataclass(frozen=True)
 class SummaryRequest:
-    """Children in the order of the tree, the level of the summary to be made (1 and up) and its size."""
+    """Children in the order of the tree, the level of the summary to be made (1 and up) and its size.
+
+    ``sources`` are the ids of the sources that the children's words come from.
+    """
 
     children: tuple[SummaryInput, ...]
     level: int
     tree_kind: str
     budget_tokens: int
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class SweepContext:
 
 
 Handler = Callable[[JobContext, Job], Plan]
-BatchHandler = Callable[[JobContext, Sequence[Job]], "list[Plan]"]
+BatchHandler = Callable[[JobContext, Sequence[Job]], "Sequence[Plan | Exception]"]
 Sweep = Callable[[SweepContext], Iterable[NewJob]]
 
 
@@ -70,8 +70,9 @@ class JobSpec:
     """One kind of job.
 
     ``rank`` orders claims (1 first); ``time_limit_s`` is after how long a run is killed; up to ``batch_size`` rows of
-    this kind are claimed and settled together: ``batch`` handles them in one go, one plan for each; without it
-    ``handle`` is called row by row. ``sweep`` finds the kind's work again from domain state after the queue was lost.
+    this kind are claimed and settled together: ``batch`` handles them in one go, one plan for each, or the error that
+    is that row's alone; without it ``handle`` is called row by row. ``sweep`` finds the kind's work again from domain
+    state after the queue was lost.
     ``llm_bound`` kinds take a permit where the active profile has a resource.
     """
 

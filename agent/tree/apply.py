@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from agent.db.nodes import clear_summary, detach_node, mark_above, remove_summary
 from agent.db.text_index import add_text
 from agent.states import Lifecycle, NodeKind
+from agent.tree.degraded import times
 from agent.tree.request import NewSummary, as_child, load_child
 from agent.tree.store import (
     ROOT,
     NodeRow,
+    SummaryHead,
     Tree,
     children_of,
     first_child_key,
@@ -229,16 +231,23 @@ def _store_summary(connection: Connection, tree: Tree, one: Prepared, now_ms: in
     """Insert the summary, keep the live one made from the same, or put it in that one's place; return its tokens."""
     provisional = int(not one.wanted.final)
     head = summary_head(connection, one.summary_id)
-    if one.made is None or (head is not None and head.input_hash == one.made.input_hash):
+    if one.made is None or _is_kept(head, one.made):
         connection.run(
             "UPDATE mem_tree_summaries SET stale = 0, provisional = ?, sort_key = ? WHERE summary_id = ?",
             (provisional, one.wanted.rows[0].sort_key, one.summary_id),
         )
         tokens = connection.value("SELECT tokens FROM mem_tree_summaries WHERE summary_id = ?", (one.summary_id,))
         return int(tokens)
-    store = insert_summary if head is None else renew_summary
-    store(connection, tree, one.made, one.wanted.rows[0].sort_key, now_ms, provisional=not one.wanted.final)
+    if head is None:
+        insert_summary(connection, tree, one.made, one.wanted.rows[0].sort_key, now_ms, provisional=bool(provisional))
+    else:
+        renew_summary(connection, tree, one.made, one.wanted.rows[0].sort_key, now_ms, provisional=bool(provisional))
     return one.made.tokens
+
+
+def _is_kept(head: SummaryHead | None, made: NewSummary) -> bool:
+    """Return whether the live summary is what was made; one that a fallback made gives way, to a fallback's too."""
+    return head is not None and head.input_hash == made.input_hash and not head.degraded
 
 
 def _is_live(connection: Connection, summary_id: str) -> bool:
@@ -260,8 +269,10 @@ def renew_summary(
     Words, vectors and results of the old one go. Where it says something else, what is above it is stale.
     """
     before = load_child(connection, NodeKind.SUMMARY, made.summary_id)
+    head = summary_head(connection, made.summary_id)
+    degraded = times(0 if head is None else head.degraded, made.degraded)
     clear_summary(connection, made.summary_id)
-    insert_summary(connection, tree, made, sort_key, now_ms, provisional=provisional, stale=stale)
+    insert_summary(connection, tree, made, sort_key, now_ms, provisional=provisional, stale=stale, degraded=degraded)
     if before == as_child(made):
         return
     mark_above(connection, made.summary_id)
@@ -281,8 +292,12 @@ def insert_summary(
     *,
     provisional: bool = False,
     stale: bool = False,
+    degraded: int | None = None,
 ) -> None:
-    """Store a summary with its index row inside the caller's transaction."""
+    """Store a summary with its index row inside the caller's transaction.
+
+    ``degraded`` is how often in a row a fallback stood in, where it was made before.
+    """
     connection.run(
         """
         INSERT INTO mem_tree_summaries (
@@ -305,7 +320,7 @@ def insert_summary(
             made.last_time_ms,
             made.signature,
             int(provisional),
-            int(made.degraded),
+            times(0, made.degraded) if degraded is None else degraded,
             int(stale),
             made.input_hash,
             now_ms,

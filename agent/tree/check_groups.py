@@ -96,7 +96,11 @@ def _group(connection: Connection, tree: Tree, level: int, rows: Sequence[NodeRo
             yield f"level {level + 1}: summary {parent} says {stored[2]} leaves, counted {leaves}"
         children = load_children(connection, rows)
         # Those that an earlier version made do not say what they were made from.
-        if children and stored[3] and stored[3] != input_hash(build_request(children, level + 1, tree.kind)):
+        if (
+            children
+            and stored[3]
+            and stored[3] != input_hash(build_request(children, level + 1, tree.kind, tree.source_id))
+        ):
             yield f"level {level + 1}: summary {parent} was made from other texts or titles than those below it"
     first, last = rows[0], rows[-1]
     for above in rows_between(connection, tree.tree_seq, level + 1, first.sort_key, first.sort_key):

@@ -16,6 +16,7 @@ from agent.ids import summary_id, tree_id
 from agent.queue.types import NOTHING_TO_DO, NewJob, NodeRef, Plan, StalePlan
 from agent.states import Lifecycle, NodeKind, TreeKind
 from agent.tree.apply import insert_summary, renew_summary
+from agent.tree.degraded import is_due
 from agent.tree.request import (
     Child,
     NewSummary,
@@ -76,6 +77,8 @@ class _Live:
     sort_key: bytes
     stale: bool
     input_hash: str | None
+    degraded: int
+    created_at_ms: int
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,8 @@ def plan_seal_document(
     """Return the plan that builds the tree of a document's current version, or the next part of it.
 
     Makes at most 64 summaries or for 2 s in one run, of these at most one through a summariser that calls a model, and
-    follows up with itself; ``built_in`` signs what passes through without one. Does nothing while a chunk of the
+    that one first: its children are stored by then, and a call that is put off takes nothing with it. Follows up with
+    itself; ``built_in`` signs what passes through without one. Does nothing while a chunk of the
     document is pending: extract asks again. Raises ``StalePlan`` in the settle transaction if the version changed
     meanwhile, and what the summariser and the context's check raise.
     """
@@ -106,7 +110,7 @@ def plan_seal_document(
         live = _load_live(connection, name)
     shape = whole_shape(name, leaves.nodes)
     try:
-        made, complete = _make_missing(context, shape, live, summariser, built_in or summariser)
+        made, complete = _make_missing(context, shape, live, item.source_id, summariser, built_in or summariser)
     except StalePlan as stale:
         return Plan(_raises(stale))
 
@@ -121,12 +125,12 @@ def plan_seal_document(
         tree = make_tree(settling, name, TreeKind.DOCUMENT, item.source_id, item.item_key, now)
         for node, summary in made:
             known = live.get(node.shape_id)
-            store = insert_summary
             if known is not None and known.summary_id == summary.summary_id:
-                store = renew_summary
-            elif known is not None:
+                renew_summary(settling, tree, summary, node.sort_key, now, stale=not complete)
+                continue
+            if known is not None:
                 mark_above(settling, known.summary_id)
-            store(settling, tree, summary, node.sort_key, now, stale=not complete)
+            insert_summary(settling, tree, summary, node.sort_key, now, stale=not complete)
         if not complete:
             return [NewJob.seal_document(item.doc_id, item.version_ms)]
         return _stand(settling, tree, item, shape, now)
@@ -174,7 +178,8 @@ def _load_live(connection: Connection, name: str) -> dict[str, _Live]:
     """Return the summaries of the document's tree by shape id."""
     rows = connection.all(
         """
-        SELECT s.shape_id, s.seq, s.summary_id, s.tokens, s.sort_key, s.stale, s.input_hash
+        SELECT s.shape_id, s.seq, s.summary_id, s.tokens, s.sort_key, s.stale, s.input_hash, s.degraded,
+               s.created_at_ms
           FROM mem_tree_summaries AS s
           JOIN mem_tree_trees AS t ON t.tree_seq = s.tree_seq
          WHERE t.tree_id = ?
@@ -183,8 +188,8 @@ def _load_live(connection: Connection, name: str) -> dict[str, _Live]:
         (name,),
     )
     return {
-        shape: _Live(number, summary, tokens, bytes(sort_key), bool(stale), made_from)
-        for shape, number, summary, tokens, sort_key, stale, made_from in rows
+        shape: _Live(number, summary, tokens, bytes(sort_key), bool(stale), *rest)
+        for shape, number, summary, tokens, sort_key, stale, *rest in rows
     }
 
 
@@ -192,12 +197,12 @@ def _make_missing(
     context: JobContext,
     shape: WholeShape,
     live: dict[str, _Live],
+    source_id: str,
     summariser: Summariser,
     built_in: Summariser,
 ) -> tuple[list[tuple[ShapeNode, NewSummary]], bool]:
     """Make summaries that no live one can stand for, lowest level first; return them and whether these were all."""
     made: dict[str, tuple[ShapeNode, NewSummary]] = {}
-    calls = 0
     until = context.clock.monotonic() + SECONDS_A_RUN
     for level, found in enumerate(shape.grouped):
         for node, group in zip(shape.levels[level + 1], found, strict=True):
@@ -209,17 +214,20 @@ def _make_missing(
                 continue
             context.check()
             children = _children(context.connection, below, live, made)
-            request = build_request(children, level + 1, TreeKind.DOCUMENT)
-            if known is not None and known.input_hash == input_hash(request):
+            request = build_request(children, level + 1, TreeKind.DOCUMENT, source_id)
+            passing = passes_through(request)
+            model = not passing and calls_model(summariser)
+            if (
+                known is not None
+                and known.input_hash == input_hash(request)
+                and not (model and _is_due(context, known))
+            ):
                 # A child left and came back as it was.
                 continue
             if len(made) >= SUMMARIES_A_RUN or (made and context.clock.monotonic() > until):
                 return list(made.values()), False
-            passing = passes_through(request)
-            if not passing and calls_model(summariser):
-                if calls:
-                    return list(made.values()), False
-                calls += 1
+            if model and made:
+                return list(made.values()), False
             signature = built_in.signature if passing else summariser.signature
             made[node.shape_id] = (
                 node,
@@ -233,6 +241,11 @@ def _make_missing(
                 ),
             )
     return list(made.values()), True
+
+
+def _is_due(context: JobContext, known: _Live) -> bool:
+    """Return whether a summary is a fallback's whose time to be made again has come."""
+    return is_due(known.degraded, known.created_at_ms, context.clock.now_ms())
 
 
 def _children(

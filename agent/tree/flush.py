@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from agent.ids import tree_id
 from agent.queue.types import NewJob, Plan
 from agent.states import TreeKind
+from agent.tree.degraded import chunks_again_tx, mark_summaries_tx, may_try, some_are_due
 from agent.tree.due import FLUSH_ALL_MS, highest_level, next_due_level, tree_rests
 from agent.tree.regroup import regroup
 from agent.tree.seal import above_gap_ms
@@ -23,7 +24,7 @@ NAMES_AT_MOST = 100
 
 
 def plan_flush_stale(context: JobContext, payload: FlushStalePayload) -> Plan:
-    """Return the plan that asks for a seal of every tail with a leaf that waited too long.
+    """Return the plan that asks for a seal of every tail with a leaf that waited too long, and for fallbacks once more.
 
     Too long is by time in the buffer, never by the age of what is in it (``intent.tree``: 1 h for leaves, 24 h above).
     The payload only names the block of three hours that this is the flush of.
@@ -32,8 +33,12 @@ def plan_flush_stale(context: JobContext, payload: FlushStalePayload) -> Plan:
     gap = above_gap_ms(context.intent)
 
     def writes(connection: Connection) -> Sequence[NewJob]:
-        cutoff = _leaf_cutoff(context.intent, context.clock.now_ms())
+        now_ms = context.clock.now_ms()
+        cutoff = _leaf_cutoff(context.intent, now_ms)
         jobs = []
+        if may_try(connection, context.intent, now_ms):
+            mark_summaries_tx(connection, now_ms)
+            jobs += chunks_again_tx(connection, now_ms)
         for tree_seq in _with_old_tails(connection, cutoff, gap):
             connection.run(
                 "UPDATE mem_tree_trees SET flush_before_ms = max(coalesce(flush_before_ms, 0), ?) WHERE tree_seq = ?",
@@ -68,7 +73,9 @@ def _with_old_tails(connection: Connection, cutoff_ms: int, gap_ms: int) -> list
 
 
 def flush_is_due(connection: Connection, intent: Intent, now_ms: int) -> bool:
-    """Return whether a tail waited too long and nobody asked for it yet. Reads only."""
+    """Return whether a tail waited too long and nobody asked for it yet, or a fallback is to be tried again."""
+    if some_are_due(connection, intent, now_ms):
+        return True
     cutoff = _leaf_cutoff(intent, now_ms)
     found = connection.one(
         """

@@ -17,7 +17,7 @@ from agent.tokens import count_tokens
 
 if TYPE_CHECKING:
     from agent.db import Connection
-    from agent.models.protocol import Summariser
+    from agent.models.protocol import Extractor, Summariser
     from agent.tree.store import NodeRow
 
 BETWEEN = "\n\n"
@@ -113,10 +113,11 @@ def as_child(made: NewSummary) -> Child:
     return Child(asked, made.leaves, made.first_time_ms, made.last_time_ms)
 
 
-def build_request(children: Sequence[Child], level: int, tree_kind: str) -> SummaryRequest:
-    """Return what a summariser is asked for a summary that is to stand on ``level``."""
+def build_request(children: Sequence[Child], level: int, tree_kind: str, source_id: str) -> SummaryRequest:
+    """Return what a summariser is asked for a summary that is to stand on ``level`` of a tree of that source."""
     inputs = tuple(child.input for child in children)
-    return SummaryRequest(inputs, level, tree_kind, budget_tokens(sum(asked.tokens for asked in inputs)))
+    budget = budget_tokens(sum(asked.tokens for asked in inputs))
+    return SummaryRequest(inputs, level, tree_kind, budget, (source_id,))
 
 
 def input_hash(request: SummaryRequest) -> str:
@@ -154,9 +155,9 @@ def group_title(children: Sequence[SummaryInput]) -> str | None:
     return first if first == last else f"{first}{FROM_TO}{last}"
 
 
-def calls_model(summariser: Summariser) -> bool:
-    """Return whether this summariser blocks on a model: at most one such call is made in one run of a handler."""
-    return bool(getattr(summariser, "calls_model", False))
+def calls_model(part: Summariser | Extractor) -> bool:
+    """Return whether this part of a profile blocks on a model: one such call at most is made in a handler's run."""
+    return bool(getattr(part, "calls_model", False))
 
 
 def make_summary(

@@ -12,6 +12,7 @@ from agent.ids import summary_id
 from agent.queue.types import NOTHING_TO_DO, NewJob, Plan, StalePlan
 from agent.states import TreeKind
 from agent.tree.apply import Prepared, apply_groups, drop_lost
+from agent.tree.degraded import is_due
 from agent.tree.due import finish_flush, next_due_level
 from agent.tree.regroup import Regrouping, Wanted, regroup
 from agent.tree.request import (
@@ -46,8 +47,9 @@ def plan_seal(
     """Return the plan that brings a level closer to its shape; it follows up while there is more to do.
 
     Makes at most 64 groups or for 2 s, of these at most one through a summariser that calls a model (it says so by an
-    attribute ``calls_model``). Tails are closed by ``built_in`` (by default the same summariser). Blocks on the model;
-    raises what the summariser and the context's check raise.
+    attribute ``calls_model``), and that one first: what needs no model is written before one is asked, so that a call
+    that is put off takes nothing with it. Tails are closed by ``built_in`` (by default the same summariser). Blocks on
+    the model; raises what the summariser and the context's check raise.
     """
     connection = context.connection
     gap = above_gap_ms(context.intent)
@@ -83,7 +85,6 @@ def _prepare(
 ) -> tuple[Sequence[Prepared], bool]:
     """Make the texts that are missing; return the groups in order and whether some are left for another run."""
     prepared: list[Prepared] = []
-    calls = 0
     until = context.clock.monotonic() + SECONDS_A_RUN
     for wanted in found.wanted:
         context.check()
@@ -95,8 +96,8 @@ def _prepare(
         if wanted.adopt is not None and (not wanted.final or wanted.adopt.signature == summariser.signature):
             prepared.append(Prepared(wanted, wanted.adopt.summary_id))
             continue
-        one, called = _make(context, tree, level, wanted, summariser if wanted.final else built_in, built_in, calls)
-        calls += called
+        with_model = not prepared
+        one = _make(context, tree, level, wanted, summariser if wanted.final else built_in, built_in, with_model)
         if one is None:
             return prepared, True
         prepared.append(one)
@@ -110,26 +111,27 @@ def _make(
     wanted: Wanted,
     summariser: Summariser,
     built_in: Summariser,
-    calls: int,
-) -> tuple[Prepared | None, int]:
-    """Return one group with its summary, ``None`` where its turn has not come, and how many model calls it took."""
+    with_model: bool,
+) -> Prepared | None:
+    """Return one group with its summary, ``None`` where it needs a model and it is not the first of this run."""
     children = load_children(context.connection, wanted.rows)
     if children is None:
         # Gone since it was read: its rows changed too, which the settle transaction sees.
-        return Prepared(wanted, GONE), 0
-    request = build_request(children, level + 1, tree.kind)
+        return Prepared(wanted, GONE)
+    request = build_request(children, level + 1, tree.kind, tree.source_id)
     passing = passes_through(request)
     signature = built_in.signature if passing else summariser.signature
     wanted_id = summary_id(wanted.shape_id, signature)
     read = tuple(child.number for child in children)
     head = summary_head(context.connection, wanted_id)
-    if head is not None and head.input_hash == input_hash(request):
-        # A child left and came back as it was.
-        return Prepared(wanted, wanted_id, None, read), 0
     model = not passing and calls_model(summariser)
-    if model and calls:
-        return None, 0
+    again = head is not None and model and is_due(head.degraded, head.created_at_ms, context.clock.now_ms())
+    if head is not None and head.input_hash == input_hash(request) and not again:
+        # A child left and came back as it was.
+        return Prepared(wanted, wanted_id, None, read)
+    if model and not with_model:
+        return None
     made = make_summary(
         summariser, request, children, summary_id=wanted_id, shape_id=wanted.shape_id, signature=signature
     )
-    return Prepared(wanted, wanted_id, made, read), int(model)
+    return Prepared(wanted, wanted_id, made, read)

@@ -85,6 +85,8 @@ class SummaryHead:
     stale: bool
     provisional: bool
     input_hash: str | None
+    degraded: int = 0
+    created_at_ms: int = 0
 
 
 def _tree(row: tuple[Any, ...] | None) -> Tree | None:
@@ -254,13 +256,13 @@ def summary_head(connection: Connection, summary_id: str) -> SummaryHead | None:
     """Return what is known of a live summary without its text, or ``None``."""
     row = connection.one(
         """
-        SELECT summary_id, shape_id, signature, stale, provisional, input_hash
+        SELECT summary_id, shape_id, signature, stale, provisional, input_hash, degraded, created_at_ms
           FROM mem_tree_summaries
          WHERE summary_id = ?
         """,
         (summary_id,),
     )
-    return None if row is None else SummaryHead(row[0], row[1], row[2], bool(row[3]), bool(row[4]), row[5])
+    return None if row is None else SummaryHead(row[0], row[1], row[2], bool(row[3]), bool(row[4]), *row[5:])
 
 
 def row_numbers(connection: Connection, rows: Iterable[NodeRow]) -> list[int | None]:

@@ -1,4 +1,4 @@
-"""``flush_stale``: tails that have waited too long are closed (lane 5)."""
+"""``flush_stale``: tails that have waited too long are closed, fallbacks are tried again (lane 5)."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def handle(context: JobContext, job: Job) -> Plan:
     """Return the plan that builds the document's tree, or its next part: at most one call of a model."""
-    profile = active_profile(context)
     payload = job.payload(SealDocumentPayload)
+    profile = active_profile(context, JobKind.SEAL_DOCUMENT, [payload.source_id])
     plan = plan_seal_document(context, payload, profile.summariser, builtin_summariser(profile))
     return with_reembed(plan, context, profile)
 
