@@ -25,8 +25,8 @@ CPU_LEFT_AT = 0.8
 """The processor is busy until others use less than so much of the threshold."""
 CALM_AT, CALM_LEFT_AT = 0.3, 0.5
 """Nobody else needs the machine: the same, the other way round."""
-FLOOR_LEFT_AT = 0.02
-"""A battery that was below the floor must rise above it by so much: some jump between two figures."""
+FLOOR_LEFT_AT = 0.015
+"""A battery that was below the floor must rise above it by so much, two steps of a percent: some jump between two."""
 WORKERS_HELD_BACK = 1
 
 

@@ -133,6 +133,18 @@ def _grow(context: JobContext, job: Job) -> Plan:
     return NOTHING_TO_DO
 
 
+def _burn(context: JobContext, job: Job) -> Plan:
+    """Keep a processor busy for ``number`` seconds."""
+    note = job.payload(Note)
+    leave(note.path, f"{note.word} {os.getpid()} {time.time_ns()}")
+    end = time.monotonic() + note.number
+    while time.monotonic() < end:
+        context.check()
+        sum(range(10_000))
+    leave(note.path, f"{note.word}:end {os.getpid()} {time.time_ns()}")
+    return NOTHING_TO_DO
+
+
 MARK = JobSpec("t_mark", _mark)
 NAP = JobSpec("t_nap", _nap)
 HOLD = JobSpec("t_hold", _hold_first)
@@ -142,5 +154,7 @@ EAT = JobSpec("t_eat", _eat)
 MANY = JobSpec("t_many", _one_of_many, batch=_many, batch_size=16, time_limit_s=1.0)
 GROW = JobSpec("t_grow", _grow)
 THINK = JobSpec("t_think", _mark, llm_bound=True)
+BURN = JobSpec("t_burn", _burn, llm_bound=True)
 
-ALL = tuple(f"{__name__}:{name}" for name in ("MARK", "NAP", "HOLD", "DEAF", "HANG", "EAT", "MANY", "GROW", "THINK"))
+_NAMES = ("MARK", "NAP", "HOLD", "DEAF", "HANG", "EAT", "MANY", "GROW", "THINK", "BURN")
+ALL = tuple(f"{__name__}:{name}" for name in _NAMES)
