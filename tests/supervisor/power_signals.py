@@ -37,24 +37,25 @@ class FromFile:
 class FewProcesses(SystemPower):
     """A machine on which nothing runs but this process, what is below it, and those whose pids stand in the file.
 
-    What they use is read apart from the code under test, so that whatever else runs on the real machine counts for
-    nothing.
+    What they use is read apart from the code under test, and whatever else runs on the real machine counts for nothing.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._began = time.monotonic()
-        self._gone: dict[int, float] = {}
+        self._used: dict[int, float] = {}
 
     def read_cpu(self) -> CpuReading:
-        found = super().read_cpu()
-        # Half of the time passes idle, however slow the machine is: busy is what was used, and nothing else.
-        busy_s = found.own_s + self._others_s()
-        return CpuReading(busy_s, busy_s + (time.monotonic() - self._began) / 10, found.own_s)
+        own_s = super().read_cpu().own_s
+        pids = [os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True)), *self._strangers()]
+        for pid in pids:
+            with suppress(psutil.Error):
+                self._used[pid] = sum(psutil.Process(pid).cpu_times()[:2])
+        busy_s = sum(self._used.values())
+        # A tenth of the time passes idle, however slow the machine is: busy is what was used, and nothing else.
+        return CpuReading(busy_s, busy_s + (time.monotonic() - self._began) / 10, own_s)
 
-    def _others_s(self) -> float:
+    def _strangers(self) -> list[int]:
         with suppress(OSError, ValueError):
-            for pid in json.loads(Path(os.environ[PLACE]).read_text("utf-8")):
-                with suppress(psutil.Error):
-                    self._gone[pid] = sum(psutil.Process(pid).cpu_times()[:2])
-        return sum(self._gone.values())
+            return list(json.loads(Path(os.environ[PLACE]).read_text("utf-8")))
+        return []
