@@ -57,8 +57,8 @@ def search(
 
     Raises ``UsageFault`` for an empty query, an unknown source, a time that cannot be read.
     """
-    from agent.models.profiles import open_profile
     from agent.recall.search import search as find
+    from agent.recall.serving import serving_profile
 
     if not query.strip():
         raise UsageFault("there is nothing to search for", "", "say some words: `sapwood search spare key`")
@@ -66,9 +66,10 @@ def search(
     since_ms = None if since is None else moment_ms(since, now_ms)
     until_ms = None if until is None else moment_ms(until, now_ms, end=True)
     source_id = None if source is None else home.source(source).id
+    sure = home.config_problem is None
     return find(
         home.connection,
-        open_profile(home.intent, {}),
+        serving_profile(home.connection, home.intent, home.paths, home.clock, is_intent_sure=sure),
         query,
         limit=limit,
         source=source_id,

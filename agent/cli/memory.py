@@ -40,6 +40,8 @@ def search(context: click.Context, /, query: tuple[str, ...], limit: int, **filt
             output.document(found)
             return
         print_hits(output, home, found, words)
+        if found.note is not None:
+            output.note(f"searched by words alone: {found.note}")
         if found.searched == Searched.FULL:
             if not found.hits:
                 output.line("nothing found")

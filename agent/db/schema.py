@@ -373,6 +373,17 @@ INSERT INTO mem_tree_result_inputs (node_id, input_hash)
 -- degraded counts how often in a row the fallback stood in, four at most: the more often, the rarer it is tried again.
 CREATE INDEX mem_tree_summaries_degraded ON mem_tree_summaries (degraded, created_at_ms) WHERE degraded > 0;
 CREATE INDEX mem_tree_chunks_degraded ON mem_tree_chunks (seq) WHERE degraded > 0;
+
+-- embedded_signature is the newest signature a node was embedded at; -1: needs none, -2: of a private source while a
+-- cloud's model embeds. A row without windows says that the model refused the text. What serves searches is one row of
+-- mem_tree_state until another signature covers as much.
+CREATE INDEX mem_tree_vectors_refused ON mem_tree_vectors (signature_id, node) WHERE windows = x'';
+INSERT INTO mem_tree_state (key, value)
+  SELECT 'serving_signature', s.signature
+    FROM mem_tree_signatures AS s
+   WHERE EXISTS (SELECT 1 FROM mem_tree_vectors AS v WHERE v.signature_id = s.signature_id)
+   ORDER BY (SELECT count(*) FROM mem_tree_chunks AS c WHERE c.embedded_signature = s.signature_id) DESC
+   LIMIT 1;
 """
 
 MIGRATIONS: tuple[str, ...] = (_V1, _V2, _V3)

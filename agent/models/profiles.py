@@ -61,6 +61,8 @@ def _open(intent: Intent, profile: ProfileIntent, shared: dict[str, Any], calls:
     if not profile.host:
         raise _incomplete(profile, "base_url is no address", "write it as http://127.0.0.1:8080/v1")
     embedder: Embedder = open_builtin(shared).embedder
+    resource = profile.resource(intent.models.local_hosts)
+    is_local = resource == LOCAL_RESOURCE
     if profile.embedding_model:
         from agent.models.embedding import ModelEmbedder
 
@@ -68,9 +70,7 @@ def _open(intent: Intent, profile: ProfileIntent, shared: dict[str, Any], calls:
             raise _incomplete(
                 profile, "embedding_dimensions is missing", f"`sapwood model test {profile.name}` finds and writes it"
             )
-        embedder = ModelEmbedder(profile, calls)
-    resource = profile.resource(intent.models.local_hosts)
-    is_local = resource == LOCAL_RESOURCE
+        embedder = ModelEmbedder(profile, calls, is_cloud=not is_local)
     return Profile(
         profile.name,
         embedder,

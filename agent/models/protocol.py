@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -87,6 +87,18 @@ class Embedder(Protocol):
 
     def trusts(self, query: str) -> bool:
         """Return whether a query is in a language that these vectors are good for (the language gate)."""
+        ...
+
+
+@runtime_checkable
+class AsksModel(Protocol):
+    """What an embedder is besides where each ``embed`` is a call of a model: a run makes one, and has to bound it."""
+
+    most_texts: int
+    most_tokens: int
+
+    def embed_some(self, texts: Sequence[str], sources: Iterable[str]) -> tuple[NDArray[Any], list[int]]:
+        """Return what ``embed`` returns, and which texts the model has no vector for. ``sources`` are theirs."""
         ...
 
 

@@ -103,13 +103,18 @@ class Hit:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Hits, best first, and how much of the memory was looked at."""
+    """Hits, best first, and how much of the memory was looked at. ``note``: why only words were, where that is so."""
 
     searched: Searched
     hits: tuple[Hit, ...]
+    note: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        return {"searched": self.searched.value, "hits": [hit.as_json() for hit in self.hits]}
+        """Return the keys that scripts rely on; ``note`` is there only where there is one."""
+        found: dict[str, Any] = {"searched": self.searched.value, "hits": [hit.as_json() for hit in self.hits]}
+        if self.note is not None:
+            found["note"] = self.note
+        return found
 
 
 def search(
@@ -127,7 +132,8 @@ def search(
 ) -> SearchResult:
     """Return the best nodes for a query, by score, then the newest, then by id.
 
-    Times are UTC milliseconds, both ends included. With ``intent`` paths are those of the owner's disk. Raises
+    ``profile`` is that of the serving signature (``serving.py``); where its model cannot be asked, words alone are
+    searched.     Times are UTC milliseconds, both ends included. With ``intent`` paths are those of the owner's disk. Raises
     ``UsageFault`` for an impossible limit or kind. Blocks for some tens of milliseconds at 100,000 nodes (the first
     search of a process for some hundreds: the vectors are read then), and for the embedder where it is a remote one.
     """
@@ -138,8 +144,8 @@ def search(
         return SearchResult(searched, ())
     limit = min(limit, MAX_HITS)
     take = max(CANDIDATES, 4 * limit)
-    meaning, failed = _prepare_meaning(connection, profile, asked)
-    if failed and searched is Searched.FULL:
+    meaning, note = _prepare_meaning(connection, profile, asked)
+    if note is not None and searched is Searched.FULL:
         searched = Searched.PARTIAL
     nodes = int(connection.value(_NODES))
     near = _near_words(connection, profile, asked, nodes) if meaning is not None else None
@@ -150,7 +156,7 @@ def search(
         candidates = _candidates(connection, [*found, *(close or ())])
         ranked = fuse(words, close, candidates)[:limit]
         hits = tuple(_hit(connection, candidate, score, intent) for candidate, score in ranked)
-    return SearchResult(searched, hits)
+    return SearchResult(searched, hits, note)
 
 
 def _filters(
@@ -177,22 +183,22 @@ class _Meaning:
     vector: NDArray[Any]
 
 
-def _prepare_meaning(connection: Connection, profile: Profile, query: Query) -> tuple[_Meaning | None, bool]:
-    """Return what the meaning side needs, or ``None`` where it has nothing to say; and whether its model failed."""
+def _prepare_meaning(connection: Connection, profile: Profile, query: Query) -> tuple[_Meaning | None, str | None]:
+    """Return what the meaning side needs, or ``None`` where it has nothing to say; and why its model was not asked."""
     embedder = profile.embedder
-    if not query.terms or not embedder.trusts(query.text):
-        return None, False
-    from agent.recall.vectors import window_index  # numpy: only where vectors are looked at
-
-    index = window_index(connection, embedder.signature, embedder.dimensions)
-    if index is None:
-        return None, False
     try:
+        if not query.terms or not embedder.trusts(query.text):
+            return None, None
+        from agent.recall.vectors import window_index  # numpy: only where vectors are looked at
+
+        index = window_index(connection, embedder.signature, embedder.dimensions)
+        if index is None:
+            return None, None
         vector = embedder.embed([query.text])[0]
     except SapwoodError as error:
         log.warning("the query could not be embedded, words alone are searched: %s", error.title)
-        return None, True
-    return (_Meaning(index, vector) if vector.any() else None), False
+        return None, error.title
+    return (_Meaning(index, vector) if vector.any() else None), None
 
 
 def _near_words(connection: Connection, profile: Profile, query: Query, nodes: int) -> Query | None:

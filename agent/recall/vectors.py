@@ -30,21 +30,36 @@ FLOOR = 0.3  # a cosine under it says nothing (SciFact: 95 of 100 relevant texts
 
 _SIGNATURE = "SELECT signature_id FROM mem_tree_signatures WHERE signature = ?"
 
-# Chunk and summary numbers are never used twice, and a node's text never changes under its number: the set of numbers
-# is the state of the vectors.
+# Chunk and summary numbers are never used twice, and a node's text never changes under its number: the set of nodes
+# that are embedded at all is the state of the vectors, and beside it how many at this very signature. While another
+# signature is built, nodes move to that one and keep the vectors that they have here.
 _STATE = """
-SELECT count(*), coalesce(max(seq), 0), coalesce(sum(seq), 0),
-       (SELECT count(*) FROM mem_tree_summaries WHERE embedded_signature = ?1),
-       (SELECT coalesce(max(seq), 0) FROM mem_tree_summaries WHERE embedded_signature = ?1),
-       (SELECT coalesce(sum(seq), 0) FROM mem_tree_summaries WHERE embedded_signature = ?1)
+SELECT (SELECT count(*) FROM mem_tree_chunks WHERE embedded_signature = ?1)
+       + (SELECT count(*) FROM mem_tree_summaries WHERE embedded_signature = ?1),
+       count(*), coalesce(max(seq), 0), coalesce(sum(seq), 0),
+       (SELECT count(*) FROM mem_tree_summaries WHERE embedded_signature > 0),
+       (SELECT coalesce(max(seq), 0) FROM mem_tree_summaries WHERE embedded_signature > 0),
+       (SELECT coalesce(sum(seq), 0) FROM mem_tree_summaries WHERE embedded_signature > 0)
   FROM mem_tree_chunks
- WHERE embedded_signature = ?1
+ WHERE embedded_signature > 0
+"""
+_STATE_OF_PRIVATE = """
+SELECT count(*), coalesce(max(seq), 0), coalesce(sum(seq), 0),
+       (SELECT count(*) FROM mem_tree_summaries WHERE embedded_signature = -2),
+       (SELECT coalesce(max(seq), 0) FROM mem_tree_summaries WHERE embedded_signature = -2),
+       (SELECT coalesce(sum(seq), 0) FROM mem_tree_summaries WHERE embedded_signature = -2)
+  FROM mem_tree_chunks
+ WHERE embedded_signature = -2
 """
 
 _NODES = """
-SELECT seq FROM mem_tree_chunks WHERE embedded_signature = ?1
+SELECT seq FROM mem_tree_chunks WHERE embedded_signature > 0
 UNION ALL
-SELECT -seq FROM mem_tree_summaries WHERE embedded_signature = ?1
+SELECT seq FROM mem_tree_chunks WHERE embedded_signature = -2
+UNION ALL
+SELECT -seq FROM mem_tree_summaries WHERE embedded_signature > 0
+UNION ALL
+SELECT -seq FROM mem_tree_summaries WHERE embedded_signature = -2
 """
 
 _PAGE = """
@@ -127,10 +142,12 @@ def window_index(connection: Connection, signature: str, dimensions: int) -> Win
         marks = (connection.value("PRAGMA data_version"), connection.raw.total_changes())
         if held is not None and held.looked.get(connection) == marks:
             return held.index
-        state = connection.one(_STATE, (signature_id,)) or ()
+        state = _state(connection, signature_id)
         if held is None or not _same_memory(connection, signature_id, held):
             held = _hold(state, _read_all(connection, signature_id, dimensions))
-        elif held.state != state:
+        elif held.state[1:] == state[1:] and held.state[0] >= state[0]:
+            held.state = state  # nodes moved to another signature: their vectors here are as they were
+        else:
             held = _hold(state, _read_changed(connection, signature_id, dimensions, held.index))
         _held[key] = held
         _held.move_to_end(key)
@@ -144,6 +161,22 @@ def forget_held_windows() -> None:
     """Let go of all windows that this process keeps (another file was put in the database's place; tests)."""
     with _lock:
         _held.clear()
+
+
+def _state(connection: Connection, signature_id: int) -> tuple[int, ...]:
+    """Return how many nodes are embedded at the signature, and which are embedded at all or marked as private."""
+    here, *found = connection.all(_STATE, (signature_id,))[0]
+    private = connection.all(_STATE_OF_PRIVATE)[0]
+    chunks, last_chunk, sum_chunks, summaries, last_summary, sum_summaries = private
+    return (
+        here,
+        found[0] + chunks,
+        max(found[1], last_chunk),
+        found[2] + sum_chunks,
+        found[3] + summaries,
+        max(found[4], last_summary),
+        found[5] + sum_summaries,
+    )
 
 
 def _same_memory(connection: Connection, signature_id: int, held: _Held) -> bool:
@@ -179,7 +212,7 @@ def _read_changed(
 
     if old is None:
         return _read_all(connection, signature_id, dimensions)
-    wanted = np.fromiter((row[0] for row in connection.all(_NODES, (signature_id,))), np.int64)
+    wanted = np.fromiter((row[0] for row in connection.all(_NODES)), np.int64)
     nodes: list[int] = []
     sizes: list[int] = []
     data = bytearray()

@@ -51,8 +51,16 @@ def builtin_summariser(profile: Profile) -> Summariser:
 
 
 def arm_reembed(context: JobContext, profile: Profile) -> NewJob:
-    """Return the back-fill of vectors for nodes that this run made; a little later, so that a burst is one batch."""
-    job = NewJob.reembed_backfill(profile.embedder.signature)
+    """Return the back-fill of vectors for nodes that this run made; a little later, so that a burst is one batch.
+
+    It is that of the active profile, also where the built-in one stood in for a private source.
+    """
+    signature = profile.embedder.signature
+    if profile.resource is None and context.intent.active_profile is not None and OPENER_KEY not in context.shared:
+        from agent.models.profiles import open_profile
+
+        signature = open_profile(context.intent, context.shared).embedder.signature
+    job = NewJob.reembed_backfill(signature)
     return replace(job, available_at_ms=context.clock.now_ms() + REEMBED_BACKFILL_REVISIT_MS)
 
 

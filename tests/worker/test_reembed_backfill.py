@@ -13,13 +13,14 @@ from agent.clock import FakeClock
 from agent.config import Intent
 from agent.db import Connection
 from agent.db.nodes import remove_chunk
+from agent.db.serving import set_serving_tx
 from agent.models.protocol import Profile
 from agent.paths import Paths
 from agent.queue import LocalContext
 from agent.queue.registry import SweepContext
 from agent.queue.types import DONE, REEMBED_BACKFILL_REVISIT_MS, Defer, Job, NewJob, Plan
 from agent.states import JobStatus, Lifecycle
-from agent.worker.handlers import reembed_backfill
+from agent.worker import embedding_batch
 from agent.worker.handlers.reembed_backfill import NODES_A_RUN, SPEC
 from agent.worker.profile import OPENER_KEY
 from agent.worker.reembed_sweep import Unembedded, nodes_without_vector, sweep_reembed
@@ -128,8 +129,8 @@ def test_each_window_is_embedded_under_its_title_and_headings(context: LocalCont
 
 
 def test_a_title_without_end_does_not_drown_what_stands_under_it() -> None:
-    (window,) = reembed_backfill._windows(LetterEmbedder(), Unembedded(1, "text", "x" * 999, "Part"))
-    assert window == "x" * reembed_backfill.MOST_HEAD + ". text"
+    (window,) = embedding_batch.windows_of(LetterEmbedder(), Unembedded(1, "text", "x" * 999, "Part"))
+    assert window == "x" * embedding_batch.MOST_HEAD + ". text"
 
 
 def test_a_batch_that_wrote_rows_with_more_remaining_comes_back_in_750_ms(context: LocalContext) -> None:
@@ -152,7 +153,7 @@ def test_a_slow_model_ends_a_run_after_two_seconds(
     plan = run(context)
     assert embedder.calls == 2
     assert isinstance(plan.outcome, Defer)
-    assert len(vectors(context.connection)) == 2 * reembed_backfill.NODES_A_CALL
+    assert len(vectors(context.connection)) == 2 * embedding_batch.NODES_A_CALL
 
 
 def test_a_node_without_anything_to_sum_counts_as_covered_and_has_no_vector(context: LocalContext) -> None:
@@ -206,7 +207,7 @@ def test_another_model_embeds_everything_anew_and_an_old_chain_ends(
     assert len(nodes_without_vector(context.connection, "test:other@2", 9)) == 3
     run(context, "test:other@2")
     assert nodes_without_vector(context.connection, "test:other@2", 9) == []
-    assert context.connection.value("SELECT count(*) FROM mem_tree_vectors") == 6
+    assert context.connection.value("SELECT count(*) FROM mem_tree_vectors") == 3, "the old ones serve nobody now"
     embedder.signature = "test:letters@2"
     assert len(nodes_without_vector(context.connection, "test:letters@2", 9)) == 3, "back again: a lower number"
 
@@ -229,6 +230,7 @@ def test_the_sweep_finds_the_work_again_and_nothing_on_a_covered_memory(connecti
     with connection.write():
         connection.run("INSERT INTO mem_tree_signatures (signature) VALUES (?)", (signature,))
         connection.run("UPDATE mem_tree_chunks SET embedded_signature = 1")
+        set_serving_tx(connection, signature)
     assert list(sweep_reembed(sweep)) == []
 
 
