@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 import secrets
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,8 +18,10 @@ from agent.ids import content_hash, random_id
 
 SECRET_NAME = "install.secret"
 _BYTES = 32
+_LOOKS, _LOOK_S = 10, 0.01
 _DELIMITER = 24  # hexadecimal characters
 _BROKEN = "[delimiter]"
+_LIKE_ONE = re.compile(rf"<<<[0-9a-fA-F]{{{_DELIMITER}}}|[0-9a-fA-F]{{{_DELIMITER}}}>>>")
 
 
 def install_secret(config_dir: Path) -> bytes:
@@ -36,20 +40,27 @@ def install_secret(config_dir: Path) -> bytes:
 
 
 def _read(path: Path) -> bytes | None:
-    try:
-        text = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    try:
-        held = bytes.fromhex(text.decode("ascii").strip())
-    except ValueError:
-        held = b""
-    if len(held) == _BYTES:
-        return held
-    # A file cut off by a crash of an older kind, or written by hand: nothing depends on it but finding answers again.
+    for _ in range(_LOOKS):
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        held = _decoded(text)
+        if held is not None:
+            return held
+        time.sleep(_LOOK_S)  # where there are no links, another process may be writing it at this moment
+    # Cut off, or written by hand: nothing depends on it but that stored answers are found again.
     with suppress(FileNotFoundError):
         path.replace(path.with_name(f"{SECRET_NAME}.broken"))
     return None
+
+
+def _decoded(text: bytes) -> bytes | None:
+    try:
+        held = bytes.fromhex(text.decode("ascii").strip())
+    except ValueError:
+        return None
+    return held if len(held) == _BYTES else None
 
 
 def _make(path: Path) -> None:
@@ -102,6 +113,10 @@ def delimiter(secret: bytes, content: str) -> str:
 
 
 def fenced(secret: bytes, content: str) -> str:
-    """Return a content between two lines that hold its delimiter, which stands nowhere in between."""
+    """Return a content between two lines that hold its delimiter; none stands in between, not that of another content.
+
+    Who saw an older prompt may write one of its delimiters into what is asked about next.
+    """
     mark = delimiter(secret, content)
-    return f"<<<{mark}\n{content.replace(mark, _BROKEN)}\n{mark}>>>"
+    tame = _LIKE_ONE.sub(_BROKEN, content).replace(mark, _BROKEN)
+    return f"<<<{mark}\n{tame}\n{mark}>>>"

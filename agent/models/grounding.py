@@ -30,7 +30,8 @@ _WORD = re.compile(rf"(?:(?![{_UNSPACED}])[^\W_])+(?:['’.-](?:(?![{_UNSPACED}]
 _PART = re.compile(r"['’.-]")
 _NUMBER = re.compile(r"\d+(?:[.,:'/\u00a0\u202f-]\d+)*")
 _DIGITS = re.compile(r"\d+")
-_SEPARATED = re.compile(r"\d{1,3}(?:[.,'\u00a0\u202f]\d{3})+")
+_GROUPED = re.compile(r"(\d{1,3}(?:[.,'\u00a0\u202f]\d{3})+)(?:[.,](\d+))?")
+_ORDINAL = re.compile(r"\d{1,2}(?=(?:st|nd|rd|th|er|[.º])(?!\w))")
 _BEGINNING = frozenset('.!?…:;"“”„«»()[]\n>*•|–—¿¡#。！？：；「」『』')
 _SMALL_COUNT = 12  # "two mails", "three of them": what a summary counts itself
 
@@ -56,9 +57,13 @@ class Material:
         for word in _words(self.folded):
             self._words.add(word)
             self._words.update(part for part in _PART.split(word) if part)
-        self._beginnings = {word[:size] for word in self._words for size in range(4, len(word) + 1)}
+        inflected = [word for word in self._words if _INFLECTED.search(word) is not None]
+        self._beginnings = {word[:size] for word in inflected for size in range(_BEGINS_WITH, len(word) + 1)}
         self._numbers = {_number(found) for found in _DIGITS.findall(self.text)}
         self._numbers.update(_joined(found) for found in _NUMBER.findall(self.text))
+        dates = [found.group() for found in _ORDINAL.finditer(self.text)]
+        dates += [self.text[form.start : form.end] for form in forms(self.text) if form.kind == "date"]
+        self._in_dates = {_number(found) for date in dates for found in _DIGITS.findall(date)}
 
     def has_word(self, word: str) -> bool:
         """Return whether a word stands in the material, in whatever case and with whatever common end."""
@@ -71,7 +76,7 @@ class Material:
             if len(low) >= _BEGINS_WITH and low + end in self._words:
                 return True
         if _INFLECTED.search(low) is not None:
-            return len(low) >= 4 and low[: max(4, len(low) - 2)] in self._beginnings
+            return len(low) > _BEGINS_WITH and low[: max(_BEGINS_WITH, len(low) - 2)] in self._beginnings
         parts = [part for part in _PART.split(low) if part]
         return len(parts) > 1 and all(len(part) == 1 or self.has_word(part) for part in parts)
 
@@ -85,6 +90,10 @@ class Material:
         if _joined(number) in self._numbers:
             return True
         return all(_number(part) in self._numbers for part in _DIGITS.findall(number))
+
+    def has_date_number(self, number: str) -> bool:
+        """Return whether the numbers of a date stand in dates of the material: a year or a day is no other's."""
+        return all(_number(part) in self._in_dates for part in _DIGITS.findall(number))
 
 
 def invented(summary: str, material: Material) -> str:
@@ -155,15 +164,15 @@ def _words(text: str) -> list[str]:
 
 
 def _unknown_numbers(text: str, material: Material) -> Iterator[str]:
-    strict = [(form.start, form.end) for form in forms(text) if form.kind in ("date", "amount")]
+    known = [(form.kind, form.start, form.end) for form in forms(text) if form.kind in ("date", "amount")]
     for found in _NUMBER.finditer(text):
         number = found[0]
-        if material.has_number(number):
-            continue
-        counted = number.isdigit() and int(number) <= _SMALL_COUNT
-        if counted and not any(start <= found.start() < end for start, end in strict):
-            continue
-        yield number
+        kind = next((kind for kind, start, end in known if start <= found.start() < end), "")
+        if kind == "date" and not material.has_date_number(number):
+            yield number
+        counted = not kind and number.isdigit() and int(number) <= _SMALL_COUNT
+        if not counted and not material.has_number(number):
+            yield number
 
 
 def _number(digits: str) -> str:
@@ -172,9 +181,12 @@ def _number(digits: str) -> str:
 
 
 def _joined(number: str) -> str:
-    if _SEPARATED.fullmatch(number) is None:
-        return number
-    return _number("".join(_DIGITS.findall(number)))
+    """Return a number without what groups its thousands: "4,200.50" is "4200.50"."""
+    grouped = _GROUPED.fullmatch(number)
+    if grouped is None:
+        return number.replace(",", ".")
+    whole = _number("".join(_DIGITS.findall(grouped[1])))
+    return whole if grouped[2] is None else f"{whole}.{grouped[2]}"
 
 
 @dataclass(frozen=True)

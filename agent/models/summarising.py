@@ -118,10 +118,12 @@ class _Reading:
                 raise too_small(self._calls) from None
             if len(parts) == 1:
                 return self._told(self._asked(TASK, pieces, self._request.budget_tokens, self._what()))
-            read = [self._read(number, part, len(parts)) for number, part in enumerate(parts, 1)]
-            if any(piece is None for piece in read):
-                return None
-            pieces = [piece for piece in read if piece is not None]
+            pieces = []
+            for number, part in enumerate(parts, 1):
+                piece = self._read(number, part, len(parts))
+                if piece is None:
+                    return None
+                pieces.append(piece)
         raise too_small(self._calls)
 
     def _read(self, number: int, part: Sequence[Piece], count: int) -> Piece | None:

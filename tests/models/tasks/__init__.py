@@ -1,0 +1,1 @@
+"""What is asked of models, and what becomes of their answers."""
