@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from agent.models.providers.failures import Reply
+from agent.models.providers.failures import Reply, is_too_long
 from agent.models.providers.protocol import ChatAsk, Endpoint, Message
 
+_LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
 _COMPLETION_LIMIT_HOSTS = ("api.openai.com", "openai.azure.com")
 _UNKNOWN = re.compile(
     r"unsupported|not support|unknown|unrecognized|unexpected|not permitted|forbidden|not allowed|invalid|not available"
@@ -36,19 +37,16 @@ class Dialect:
     has_schema: bool = True
     has_temperature: bool = True
     has_stream_options: bool = True
+    refused_limits: set[str] = field(default_factory=set)
 
     def learn(self, reply: Reply, *, with_schema: bool) -> bool:
         """Take in what a reply says is not understood; return whether the call is worth asking in another way."""
         if reply.status not in _STATUSES:
             return False
         words = reply.words
-        if reply.status < 500 and self.limit_name == "max_tokens" and "max_completion_tokens" in words:
-            self.limit_name = "max_completion_tokens"
-            return True
-        if not _UNKNOWN.search(words):
+        if not _UNKNOWN.search(words) or is_too_long(words):  # what does not fit names parameters too
             return False
-        if reply.status < 500 and self.limit_name in words and self.limit_name == "max_completion_tokens":
-            self.limit_name = "max_tokens"
+        if reply.status < 500 and re.search(rf"\b{self.limit_name}\b", words) and self._take_other_limit():
             return True
         if self.has_stream_options and "stream_options" in words:
             self.has_stream_options = False
@@ -60,6 +58,14 @@ class Dialect:
             self.has_schema = False
             return True
         return False
+
+    def _take_other_limit(self) -> bool:
+        self.refused_limits.add(self.limit_name)
+        other = next((each for each in _LIMIT_NAMES if each not in self.refused_limits), None)
+        if other is None:
+            return False
+        self.limit_name = other
+        return True
 
 
 _known: dict[tuple[str, str, str], Dialect] = {}

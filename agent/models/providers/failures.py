@@ -93,6 +93,11 @@ def reply_of(status: int, body: object, headers: Mapping[str, str] | None = None
     )
 
 
+def is_too_long(words: str) -> bool:
+    """Return whether an error's words are about a prompt that does not fit."""
+    return _TOO_LONG.search(words) is not None
+
+
 class Failing:
     """Makes the failures of one endpoint. ``now_ms`` is asked when a server names a date."""
 
@@ -125,7 +130,7 @@ class Failing:
             )
         if _NO_MEMORY.search(words):
             return self.low_memory(detail)
-        if status not in (401, 403) and 400 <= status <= 599 and (_TOO_LONG.search(words) or status == 413):
+        if status not in (401, 403) and 400 <= status <= 599 and (is_too_long(words) or status == 413):
             return self.too_long(model, said=said)
         if status == 403 and _REFUSED_TEXT.search(words):
             return self.bad_answer("it refused the text that it was sent", detail=detail)

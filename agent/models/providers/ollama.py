@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from agent.errors import JobFailure
 from agent.models.providers.bounded import failure_below, within_limits
+from agent.models.providers.dialect import told_in_words
 from agent.models.providers.failures import Failing, Reply
 from agent.models.providers.protocol import ChatAnswer, ChatAsk, EmbedAnswer, Endpoint, Finish, ModelFacts
 from agent.models.providers.shapes import BrokenOff, WrongShape, count, vectors
@@ -164,12 +165,14 @@ class OllamaProvider:
             raise
 
     async def _read(self, ask: ChatAsk, size: int, *, thinks: bool) -> ChatAnswer:
+        schema = dict(ask.schema) if ask.schema is not None and self._endpoint.json_schema else None
+        messages = ask.messages if schema is not None else told_in_words(ask)
         parts = await self._opened().chat(
             model=self._endpoint.chat_model,
-            messages=[{"role": each.role, "content": each.text} for each in ask.messages],
+            messages=[{"role": each.role, "content": each.text} for each in messages],
             stream=True,
             think=False if thinks else None,
-            format=dict(ask.schema) if ask.schema is not None and self._endpoint.json_schema else None,
+            format=schema,
             options={"num_ctx": size, "num_predict": ask.max_output_tokens, "temperature": 0},
             keep_alive=self._endpoint.keep_alive,
         )

@@ -34,6 +34,8 @@ async def events(response: Any) -> AsyncIterator[tuple[str, Any]]:
         elif line.startswith("data:"):
             text = line[5:].strip()
             if text == "[DONE]":
+                if data:
+                    yield name, decoded(data)
                 yield "done", None
                 return
             # Some servers forget the empty line between events, each of which is one line of JSON.
