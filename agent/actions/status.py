@@ -13,6 +13,7 @@ from agent.actions.times import span_words
 from agent.clock import iso
 from agent.db.aside import read_damage
 from agent.db.power_row import read_power
+from agent.db.serving import EmbeddingProgress, embedding_progress
 from agent.queue.counts import QueueCounts, count_done_since, count_jobs, count_waiting, has_waiting
 from agent.states import AgentState, JobKind, Lifecycle, PowerCause, PowerMode
 
@@ -110,6 +111,8 @@ class Status:
     """The sources that a question is open about."""
     power: Power | None = None
     """What the power policy allows; ``None`` while the agent does not run."""
+    embedding: EmbeddingProgress | None = None
+    """How far the vectors of the wanted model are, and which serve searches meanwhile."""
 
     @property
     def total_chunks(self) -> int:
@@ -129,7 +132,7 @@ def status(home: Home) -> Status:
             for state, count in connection.all("SELECT state, count(*) FROM mem_tree_items GROUP BY state")
         }
         summaries = int(connection.value("SELECT count(*) FROM mem_tree_summaries"))
-        embedded = _embedded(connection, home)
+        embedding = embedding_progress(connection, _wanted_signature(home), now_ms)
         paused = read_paused(connection, now_ms)
         damage = read_damage(connection, now_ms)
         asked = asked_about(connection, home.paths, home.intent)
@@ -162,7 +165,7 @@ def status(home: Home) -> Status:
         items=items,
         chunks=chunks,
         summaries=summaries,
-        embedded=embedded,
+        embedded=embedding.embedded,
         eta_seconds=eta,
         paused_until_ms=paused.paused_until_ms,
         running=running,
@@ -171,6 +174,7 @@ def status(home: Home) -> Status:
         watching=watching,
         questions=asked,
         power=power,
+        embedding=embedding,
     )
 
 
@@ -321,26 +325,14 @@ def worker_statuses(home: Home) -> tuple[WorkerStatus, ...]:
     return tuple(found)
 
 
-def _embedded(connection: Connection, home: Home) -> int:
+def _wanted_signature(home: Home) -> str:
     from agent.errors import JobFailure
     from agent.models.profiles import open_profile
 
     try:
-        signature = open_profile(home.intent, {}).embedder.signature
+        return open_profile(home.intent, {}).embedder.signature
     except JobFailure:
-        return 0
-    return int(
-        connection.value(
-            """
-            SELECT (SELECT count(*) FROM mem_tree_chunks WHERE embedded_signature = s.signature_id)
-                   + (SELECT count(*) FROM mem_tree_summaries WHERE embedded_signature = s.signature_id)
-              FROM mem_tree_signatures AS s
-             WHERE s.signature = ?
-            """,
-            (signature,),
-        )
-        or 0
-    )
+        return ""
 
 
 def _free_bytes(home: Home) -> int:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from agent.cli.command import SapwoodCommand, output_of
+
+if TYPE_CHECKING:
+    from agent.actions.status import Status
 
 
 @click.command(
@@ -107,7 +112,7 @@ def status(context: click.Context) -> None:
         ("items", ", ".join(f"{count} {state}" for state, count in found.items.items()) or 0),
         ("chunks", f"{found.total_chunks} ({chunks})" if chunks else 0),
         ("summaries", found.summaries),
-        ("embedded", found.embedded),
+        ("embedded", _embedded_words(found)),
         ("jobs", f"{queue.ready} ready, {queue.deferred} deferred, {queue.running} running, {queue.done} done"),
         ("", f"{queue.failed} failed ({queue.unrecoverable} beyond retrying), {queue.cancelled} cancelled"),
     ]
@@ -142,6 +147,11 @@ def status(context: click.Context) -> None:
             ],
             numbers=("pid", "job", "memory"),
         )
+
+
+def _embedded_words(found: Status) -> str:
+    more = found.embedding.words if found.embedding is not None else None
+    return f"{found.embedded} ({more})" if more else str(found.embedded)
 
 
 @click.command(

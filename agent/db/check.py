@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agent import ids
+from agent.db.serving import NEEDS_NO_VECTOR, PRIVATE, serving_signature, signature_number
 from agent.tokens import count_tokens
 
 if TYPE_CHECKING:
     from agent.db.connection import Connection, Row
 
 PAGE = 500
-NEEDS_NO_VECTOR = -1
 
 
 def pages(connection: Connection, sql: str, params: Sequence[object] = (), size: int = PAGE) -> Iterator[Row]:
@@ -136,12 +136,19 @@ def tree_ids(connection: Connection) -> Iterator[str]:
         yield f"summary {summary_id} names another source than its tree {name}"
 
 
+_ANY_VECTOR = "SELECT EXISTS (SELECT 1 FROM mem_tree_vectors)"
+
+
 def vectors(connection: Connection) -> Iterator[str]:
     """Yield vectors of nothing or of an impossible size, and nodes that no back-fill would ever come to.
 
+    A row without windows says that a model refused the text; the built-in table refuses none.
     Nodes that are called embedded and have no vector are ``bare_nodes``: it takes the model to tell whether they need
     one.
     """
+    serving = serving_signature(connection, "")
+    if serving and signature_number(connection, serving) is None and connection.value(_ANY_VECTOR):
+        yield f"searches are served by {serving}, of which there is no vector"
     for signature_id, node in connection.all(
         """
         SELECT v.signature_id, v.node
@@ -158,7 +165,7 @@ def vectors(connection: Connection) -> Iterator[str]:
           FROM mem_tree_vectors AS v
           LEFT JOIN mem_tree_signatures AS s ON s.signature_id = v.signature_id
          WHERE s.signature IS NULL
-            OR length(v.windows) = 0
+            OR (length(v.windows) = 0 AND s.signature LIKE 'builtin:%')
             OR length(v.windows) % max(1, CAST(substr(s.signature, instr(s.signature, '@') + 1) AS INTEGER)) <> 0
          LIMIT 1000
         """
@@ -173,16 +180,16 @@ def vectors(connection: Connection) -> Iterator[str]:
         SELECT 'chunk ' || chunk_id, embedded_signature
           FROM mem_tree_chunks
          WHERE (lifecycle = 'dropped') IS NOT coalesce(embedded_signature = ?1, 0)
-            OR (embedded_signature <> ?1
+            OR (embedded_signature NOT IN (?1, ?2)
                 AND embedded_signature NOT IN (SELECT signature_id FROM mem_tree_signatures))
         UNION ALL
         SELECT 'summary ' || summary_id, embedded_signature
           FROM mem_tree_summaries
-         WHERE embedded_signature IS NOT NULL
+         WHERE embedded_signature <> ?2
            AND embedded_signature NOT IN (SELECT signature_id FROM mem_tree_signatures)
          LIMIT 1000
         """,
-        (NEEDS_NO_VECTOR,),
+        (NEEDS_NO_VECTOR, PRIVATE),
     ):
         yield (
             f"{name} says that it needs no vector"
@@ -242,11 +249,21 @@ def stray_rows(connection: Connection) -> Iterator[str]:
             """,
         ),
         (
-            "a model's answer belongs to node {}, which is gone",
+            "a model's answer to input {} names no node that it was made from",
             """
-            SELECT node_id FROM mem_tree_results AS r
-             WHERE NOT EXISTS (SELECT 1 FROM mem_tree_chunks WHERE chunk_id = r.node_id)
-               AND NOT EXISTS (SELECT 1 FROM mem_tree_summaries WHERE summary_id = r.node_id)
+            SELECT DISTINCT input_hash FROM mem_tree_results AS r
+             WHERE NOT EXISTS (SELECT 1 FROM mem_tree_result_inputs WHERE input_hash = r.input_hash)
+             LIMIT 1000
+            """,
+        ),
+        (
+            "a model's answer belongs to node {}, which is gone",
+            # What a rebuild kept waits for its nodes to grow again, and is pruned later: only one that was made from
+            # something that is there and something that is gone escaped a forgetting.
+            """
+            SELECT DISTINCT i.node_id FROM mem_tree_result_inputs AS i
+             WHERE NOT EXISTS (SELECT 1 FROM mem_tree_chunks WHERE chunk_id = i.node_id)
+               AND NOT EXISTS (SELECT 1 FROM mem_tree_summaries WHERE summary_id = i.node_id)
              LIMIT 1000
             """,
         ),

@@ -9,8 +9,10 @@ by batch. (openhuman 1574: changing the embedding model blinded recall.)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from agent.clock import iso
 from agent.db.state import get_state, set_state
 
 if TYPE_CHECKING:
@@ -92,4 +94,115 @@ def count_refused(connection: Connection, signature: str) -> int:
             """,
             (signature,),
         )
+    )
+
+
+def count_private(connection: Connection) -> int:
+    """Return how many nodes have no vector because a cloud's model may not see them. Counts along an index."""
+    return int(
+        connection.value(
+            """
+            SELECT (SELECT count(*) FROM mem_tree_chunks WHERE embedded_signature = ?1)
+                   + (SELECT count(*) FROM mem_tree_summaries WHERE embedded_signature = ?1)
+            """,
+            (PRIVATE,),
+        )
+    )
+
+
+@dataclass(frozen=True)
+class EmbeddingProgress:
+    """How far the wanted signature is. ``embedded`` of ``nodes`` have their vectors there, or need none by now
+    (``refused`` by the model, ``private``). ``stuck_since_ms``: its row was put off and has not moved for a day.
+    """
+
+    signature: str
+    serving: str
+    nodes: int
+    embedded: int
+    refused: int
+    private: int
+    stuck_since_ms: int | None = None
+    reason: str | None = None
+
+    @property
+    def percent(self) -> int:
+        """How much of the nodes is covered; 100 only where all are."""
+        covered = self.embedded + self.private
+        return 100 if covered >= self.nodes else 100 * covered // self.nodes
+
+    @property
+    def is_switching(self) -> bool:
+        """Whether searches are still served by another signature."""
+        return self.serving != self.signature
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for scripts, times as ISO 8601."""
+        found = {key: value for key, value in self.__dict__.items() if key != "stuck_since_ms"}
+        return {**found, "percent": self.percent, "stuck_since": iso(self.stuck_since_ms)}
+
+    @property
+    def words(self) -> str | None:
+        """What its owner is to know, or ``None`` where all is as usual."""
+        parts: list[str] = []
+        covered = self.embedded + self.private
+        if self.is_switching:
+            parts.append(f"{covered:,} of {self.nodes:,} for the new model ({self.percent} %); the old one serves")
+        if self.refused:
+            parts.append(f"{self.refused:,} {'text' if self.refused == 1 else 'texts'} refused by the model")
+        if self.private:
+            parts.append(f"{self.private:,} private, found by words alone")
+        if self.stuck_since_ms is not None:
+            why = f": {self.reason}" if self.reason else ""
+            parts.append(f"has not moved since {iso(self.stuck_since_ms)}{why}")
+        return "; ".join(parts) or None
+
+
+STUCK_MS = 24 * 3_600_000
+
+
+def stuck_backfill(connection: Connection, now_ms: int) -> tuple[int, str | None] | None:
+    """Return since when (UTC ms) a back-fill that was put off has not moved, and why; ``None`` where none is stuck."""
+    row = connection.one(
+        """
+        SELECT coalesce(progress_at_ms, created_at_ms) AS moved_ms, last_error
+          FROM mem_tree_jobs
+         WHERE kind = 'reembed_backfill'
+           AND phase = 2
+           AND coalesce(progress_at_ms, created_at_ms) < ?
+         ORDER BY moved_ms
+         LIMIT 1
+        """,
+        (now_ms - STUCK_MS,),
+    )
+    return None if row is None else (row[0], row[1])
+
+
+def embedding_progress(connection: Connection, wanted: str, now_ms: int) -> EmbeddingProgress:
+    """Return how far the embedding of all nodes is. Counts along indexes; writes nothing.
+
+    Where the wanted signature is not known (``""``: the profile does not say enough) it is that of the serving one.
+    """
+    wanted = wanted or serving_signature(connection, "")
+    chunks, summaries, embedded, private_chunks = connection.all(
+        """
+        SELECT (SELECT count(*) FROM mem_tree_chunks WHERE embedded_signature IS NULL)
+               + (SELECT count(*) FROM mem_tree_chunks WHERE embedded_signature > 0),
+               (SELECT count(*) FROM mem_tree_summaries),
+               (SELECT count(*) FROM mem_tree_chunks WHERE embedded_signature = ?1)
+               + (SELECT count(*) FROM mem_tree_summaries WHERE embedded_signature = ?1),
+               (SELECT count(*) FROM mem_tree_chunks WHERE embedded_signature = ?2)
+        """,
+        (signature_number(connection, wanted), PRIVATE),
+    )[0]
+    since_ms, reason = stuck_backfill(connection, now_ms) or (None, None)
+    return EmbeddingProgress(
+        signature=wanted,
+        serving=serving_signature(connection, wanted),
+        nodes=chunks + summaries + private_chunks,
+        embedded=embedded,
+        refused=count_refused(connection, wanted),
+        private=count_private(connection),
+        stuck_since_ms=since_ms,
+        reason=reason,
     )

@@ -16,16 +16,19 @@ from agent.clock import SYSTEM_CLOCK
 from agent.config import load_intent
 from agent.db import check as nodes
 from agent.db import check_text as texts
+from agent.db.serving import count_private, serving_signature
 from agent.db.state import get_state
 from agent.errors import ConfigBroken, SapwoodError
 from agent.ingest import check as reading
 from agent.ledger import read_ledger
-from agent.models.profiles import open_profile
+from agent.models.profiles import open_builtin, open_profile
 from agent.queue.check import lost_work, rows_readable
 from agent.queue.registry import Registry
+from agent.tokens import count_tokens
 from agent.tree import check as trees
-from agent.worker.handlers.reembed_backfill import MOST_HEAD
+from agent.worker.embedding_batch import MOST_HEAD
 from agent.worker.kinds import KIND_NAMES
+from agent.worker.reembed_sweep import OPEN_SOURCES_KEY
 
 if TYPE_CHECKING:
     from agent.actions.checks.progress import Told
@@ -116,22 +119,30 @@ def _vectors(ground: _Ground) -> Iterator[Check]:
 
 
 def _without_vector(ground: _Ground) -> Iterator[str]:
-    """Yield nodes that count as embedded at the active signature, have no vector, and whose text has something to say.
+    """Yield nodes that count as embedded at what serves or is wanted, have no vector, and whose text says something.
 
-    A text of which the model knows no word has none by right; only the model can tell.
+    A text of which the built-in table knows no word has none by right; what a model refused has a row that says so.
     """
     if ground.intent is None:
         return
+    builtin = open_builtin({}).embedder
     try:
-        embedder = open_profile(ground.intent, {}).embedder
+        wanted = open_profile(ground.intent, {}).embedder.signature
     except SapwoodError:
-        return
-    for name, text, title, heading_path in nodes.bare_nodes(ground.connection, embedder.signature):
-        head = ". ".join(part for part in (title, heading_path) if part)[:MOST_HEAD]
-        windows = [f"{head}. {window}" if head else window for window in embedder.windows(text)]
-        found: Any = embedder.embed(windows)
-        if found.any():
-            yield f"{name} counts as embedded and has no vector"
+        wanted = builtin.signature
+    for signature in sorted({wanted, serving_signature(ground.connection, wanted)}):
+        for name, text, title, heading_path in nodes.bare_nodes(ground.connection, signature):
+            if signature == builtin.signature:
+                head = ". ".join(part for part in (title, heading_path) if part)[:MOST_HEAD]
+                windows = [f"{head}. {window}" if head else window for window in builtin.windows(text)]
+                found: Any = builtin.embed(windows)
+                says_something = bool(found.any())
+            else:
+                says_something = count_tokens(text) > 0
+            if says_something:
+                yield f"{name} counts as embedded and has no vector"
+    if get_state(ground.connection, OPEN_SOURCES_KEY) is None and (marked := count_private(ground.connection)):
+        yield f"{marked} nodes are marked as private, and nothing says since when: no model would ever be given them"
 
 
 def _items(ground: _Ground) -> Iterator[Check]:

@@ -63,6 +63,7 @@ def looks(*, deep: bool) -> tuple[tuple[str, Callable[[Connection], Iterator[Che
         ("leases", _leases),
         ("looks", _looks),
         ("questions", _questions),
+        ("embedding", _embedding),
     )
 
 
@@ -183,6 +184,29 @@ def _questions(connection: Connection) -> Iterator[Check]:
     ]
     # No fault of the memory: what it is held back for is the owner's to say.
     yield Check("questions", True, "; ".join(found) if found else "none is open")
+
+
+def _embedding(connection: Connection) -> Iterator[Check]:
+    from agent.db.serving import count_private, count_refused, serving_signature, stuck_backfill
+
+    serving = serving_signature(connection, "")
+    stuck = stuck_backfill(connection, SYSTEM_CLOCK.now_ms())
+    if stuck is not None:
+        since_ms, reason = stuck
+        why = f": {reason}" if reason else ""
+        yield Check(
+            "embedding",
+            False,
+            f"the back-fill of vectors has not moved since {iso(since_ms)}{why}",
+            "`sapwood model test` says what its model answers; with another model, or without one, it goes on",
+        )
+        return
+    facts = [f"searches are served by {serving}" if serving else "nothing is embedded yet"]
+    if refused := count_refused(connection, serving):
+        facts.append(f"{refused} nodes without a vector: the model refused them")
+    if private := count_private(connection):
+        facts.append(f"{private} nodes without a vector: they are private and the model is a cloud's")
+    yield Check("embedding", True, "; ".join(facts))
 
 
 _REMEDIES = {
