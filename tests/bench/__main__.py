@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.bench.harness import Result, Setting, machine
 
-NAMES = ("queue", "claim", "wake", "idle", "tree", "vault")
+NAMES = ("queue", "claim", "wake", "idle", "tree", "vault", "models", "switch")
 
 
 def main() -> int:
