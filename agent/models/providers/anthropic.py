@@ -112,6 +112,8 @@ class AnthropicProvider:
                 is_done = True
                 break
         if not is_done and not finish:
+            if not any(written):
+                raise WrongShape("no answer in its stream")
             raise BrokenOff
         return self._answer(ask, "".join(written), finish, usage, model)
 

@@ -42,8 +42,8 @@ _NO_MEMORY = re.compile(
     re.I,
 )
 _NO_MODEL = re.compile(
-    r"model_not_found|not a valid model|no models? (?:is |are )?loaded|no such model|unknown model"
-    r"|model\b.{0,100}\b(?:not found|does not exist|not exist|not available)",
+    r"model_not_found|^not_found_error\n\nmodel: |not a valid model|no models? (?:is |are )?loaded"
+    r"|no such model|unknown model|model\b.{0,100}\b(?:not found|does not exist|not exist|not available)",
     re.I | re.S,
 )
 _BAD_KEY = re.compile(r"invalid_api_key|incorrect api key|invalid x-api-key|authentication_error|invalid api key", re.I)
@@ -80,7 +80,7 @@ def reply_of(status: int, body: object, headers: Mapping[str, str] | None = None
         is_page = text.lstrip().startswith("<")
         return Reply(status, message="" if is_page else text[:4_000], headers=headers or {})
     code = error.get("code")
-    parts = [str(each) for each in (error.get("type"), code) if isinstance(each, str | int) and str(each)]
+    parts = [each for each in (error.get("type"), code) if isinstance(each, str) and each]
     message = error.get("message")
     if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600 and status < 400:
         status = code  # an error inside a stream, whose own status was 200

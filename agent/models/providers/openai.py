@@ -109,6 +109,8 @@ class OpenAIProvider:
                 written.append(text_of(mapping(choice.get("delta") or choice.get("message") or {}).get("content")))
                 finish = str(choice.get("finish_reason") or finish)
         if not finish and not is_done:
+            if not any(written):
+                raise WrongShape("no answer in its stream")
             raise BrokenOff
         return self._answer(ask, "".join(written), finish, usage, model)
 

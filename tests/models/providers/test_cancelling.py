@@ -137,7 +137,10 @@ async def _begin(asked: Asked) -> None:
         await asked.chunk('{"model":"m","message":{"role":"assistant","content":"one"},"done":false}\n')
     else:
         await asked.start_stream()
-        await asked.chunk('data: {"type":"ping","choices":[{"delta":{"content":"one"}}]}\n\n')
+        await asked.chunk(
+            'data: {"type":"content_block_delta","delta":{"type":"text_delta","text":"one"},'
+            '"choices":[{"delta":{"content":"one"}}]}\n\n'
+        )
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -81,7 +81,8 @@ SAID = [
         "budget_exhausted",
     ),
     ("anthropic", 429, _anthropic("rate_limit_error", "slower"), "rate_limited"),
-    ("anthropic", 404, _anthropic("not_found_error", "model: small-model not found"), "model_missing"),
+    ("anthropic", 404, _anthropic("not_found_error", "model: small-model"), "model_missing"),
+    ("anthropic", 404, _anthropic("not_found_error", "Not found"), "unreachable"),
     ("anthropic", 413, _anthropic("request_too_large", "too large"), "context_overflow"),
     (
         "anthropic",
@@ -138,6 +139,7 @@ def test_what_a_server_asks_us_to_wait_is_kept(provider: str, status: int) -> No
         ('{"choices": [], "content": {}, "message": []}', "application/json"),
         ("data: {nonsense\n\n", "text/event-stream"),
         ("data: [1]\n\n", "text/event-stream"),
+        ('data: {"hello": "world"}\n\n', "text/event-stream"),
         ("<html>", "text/event-stream"),
     ],
 )
