@@ -18,7 +18,7 @@ DURING: list[Callable[[], None]] = []
 
 
 def work(context: JobContext, job: Job) -> Plan:
-    context.clock.sleep(TOOK_S[0] if TOOK_S else 0.0)  # type: ignore[attr-defined]
+    context.clock.sleep(TOOK_S[0] if TOOK_S else 0.0)
     for act in DURING:
         act()
     return Plan()
@@ -43,7 +43,8 @@ def bench(make_bench: Callable[..., Bench]) -> Bench:
 
 def restrict(bench: Bench, mode: PowerMode | None) -> None:
     with bench.connection.write():
-        put_power_tx(bench.connection, mode and PowerRow(mode, PowerCause.BATTERY, "on battery"))
+        row = None if mode is None else PowerRow(mode, PowerCause.BATTERY, "on battery")
+        put_power_tx(bench.connection, row)
 
 
 def add(bench: Bench, kind: str, count: int = 1) -> list[int]:
