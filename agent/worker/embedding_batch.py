@@ -33,6 +33,8 @@ MOST_HEAD = 200  # characters: a subject of a thousand would be all that its win
 SHRINK = 8
 """A refused batch comes back as an eighth of itself: three refusals find one text among hundreds, and five in a row
 would open the provider's breaker."""
+GROW = 2
+"""After one that succeeded the next takes so much more: the bad text is still among the next ones, mostly."""
 MOST_REFUSED = 8
 REFUSALS = frozenset({"context_overflow", "bad_output"})
 """What a server says of a text. All else is everybody's: it is out, it wants another key, it has no such model."""
@@ -122,7 +124,7 @@ def widen_tx(connection: Connection, signature: str) -> None:
     narrowed = read_narrowed(connection, signature)
     if narrowed == _Narrowed():
         return
-    nodes = narrowed.nodes * SHRINK
+    nodes = narrowed.nodes * GROW
     _write(connection, signature, None if not nodes or nodes >= NODES_A_CALL * SHRINK else _Narrowed(nodes))
 
 
