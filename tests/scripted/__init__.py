@@ -1,7 +1,7 @@
 """A model server that does what a test says: OpenAI's, Ollama's and Anthropic's protocols on one loopback port.
 
-In a thread of the test (``serving``) or as a process of its own (``spawned``, ``python -m tests.scripted``). Nothing but
-the standard library and Sapwood's own token estimate.
+In a thread of the test (``serving``) or as a process of its own (``spawned``, ``python -m tests.scripted``), with
+nothing but the standard library and Sapwood's own token estimate.
 """
 
 from __future__ import annotations

@@ -265,7 +265,9 @@ def _pieces(text: str) -> list[str]:
 
 
 def _model_row(model: ServedModel) -> dict[str, Any]:
-    return {"id": model.name, "object": "model", "type": "model", "context_length": model.context_tokens}
+    # Both dialects at once: each reader takes its own words.
+    size = model.context_tokens
+    return {"id": model.name, "object": "model", "type": "model", "context_length": size, "max_input_tokens": size}
 
 
 def _json(value: Any, status: int = 200) -> Reply:

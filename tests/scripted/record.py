@@ -18,8 +18,8 @@ ANSWERED, CLOSED_BY_CLIENT, CUT = "answered", "closed_by_client", "cut"
 class Call:
     """One request. ``kind``: ``chat``, ``embed``, ``models``, ``facts`` or ``other``. Times are monotonic seconds.
 
-    ``ended``/``how``: when and how it was over (``answered``, ``closed_by_client``, ``cut`` by the server), ``None`` and
-    ``""`` while it is in flight. ``side_by_side`` calls of chat and embedding were in flight when it began, it included.
+    ``ended`` and ``how``: when and how it was over (``answered``, ``closed_by_client``, ``cut`` by the server), ``None``
+    and ``""`` while it is in flight. When it began, ``side_by_side`` calls were in flight, it included.
     """
 
     number: int
@@ -77,7 +77,7 @@ class Record:
             self._write("first_byte", {"number": call.number, "first_byte": call.first_byte})
 
     def end(self, call: Call, how: str) -> None:
-        """Take in that a call is over; the first word counts. Before the last byte: with it a caller starts its next."""
+        """Take in that a call is over, the first word counts; before its last byte, at which a caller starts its next."""
         with self.change:
             if call.ended is not None:
                 return
@@ -85,9 +85,7 @@ class Record:
             if call.is_model_call:
                 self.in_flight -= 1
             self.change.notify_all()
-        self._write(
-            "ended", {"number": call.number, "ended": call.ended, "how": how, "bytes_sent": call.bytes_sent}
-        )
+        self._write("ended", {"number": call.number, "ended": call.ended, "how": how, "bytes_sent": call.bytes_sent})
 
     def calls(self) -> list[Call]:
         with self.change:
