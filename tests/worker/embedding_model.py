@@ -146,7 +146,12 @@ class Switching:
 
     def row(self) -> tuple[object, ...]:
         return self.connection.all(
-            "SELECT status, attempts, failure_reason, last_error, progress_at_ms FROM mem_tree_jobs ORDER BY id DESC LIMIT 1"
+            """
+            SELECT status, attempts, failure_reason, last_error, progress_at_ms
+              FROM mem_tree_jobs
+             ORDER BY id DESC
+             LIMIT 1
+            """
         )[0]
 
     def nodes_at(self, signature: str) -> list[int]:
