@@ -102,6 +102,24 @@ BROKEN: tuple[tuple[str, str, Sequence[str]], ...] = (
         [f"UPDATE mem_tree_summaries SET embedded_signature = 77 WHERE seq = {SUMMARY}"],
     ),
     (
+        "vectors",
+        "the built-in table refused a text",
+        [f"UPDATE mem_tree_vectors SET windows = x'' WHERE node = {MAIL}"],
+    ),
+    (
+        "vectors",
+        "a node is private since nobody knows when",
+        [
+            f"DELETE FROM mem_tree_vectors WHERE node = {MAIL}",
+            f"UPDATE mem_tree_chunks SET embedded_signature = -2 WHERE seq = {MAIL}",
+        ],
+    ),
+    (
+        "vectors",
+        "what serves has no vector",
+        ["UPDATE mem_tree_state SET value = 'nobody:nothing@7' WHERE key = 'serving_signature'"],
+    ),
+    (
         "stray rows",
         "a score outlived its chunk",
         ["INSERT INTO mem_tree_score (chunk_seq, fast, signals, score_version) VALUES (999999, 1, '{}', 1)"],

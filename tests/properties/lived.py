@@ -7,7 +7,7 @@ import json
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +19,11 @@ from agent.actions.sources import sources, sync
 from agent.clock import FakeClock
 from agent.config import Intent, SourceIntent
 from agent.db import Connection, Database
+from agent.db.check import vectors
+from agent.db.serving import serving_signature
+from agent.models.builtin.embedding import BuiltinEmbedder
 from agent.models.profiles import open_profile
+from agent.models.protocol import Profile
 from agent.paths import Paths, paths_under
 from agent.queue.enqueue import enqueue, enqueue_many_tx
 from agent.queue.recovery import recover_stale_locks
@@ -29,7 +33,10 @@ from agent.queue.types import Job, NewJob, Plan
 from agent.states import Answer
 from agent.tree.check import problems
 from agent.tree.flush import close_all_tails, unfinished
+from agent.worker.embedding_batch import windows_of
 from agent.worker.kinds import KIND_NAMES
+from agent.worker.profile import OPENER_KEY
+from agent.worker.reembed_sweep import Unembedded, Wanted, is_due
 from tests.naive.builder import grow_memory
 
 WORDS = (
@@ -56,6 +63,7 @@ class Lived:
     mails: list[str] = field(default_factory=list)
     copies: list[str] = field(default_factory=list)  # what the second, overlapping export holds
     number: int = 0
+    embeds_otherwise: bool = False
 
     @property
     def connection(self) -> Connection:
@@ -169,6 +177,19 @@ class Lived:
                 wanted = wanted_of(self.home, mentions=" ".join(words[at : at + 3]))
         forget(self.home, wanted, preview(self.home, wanted)[1])
 
+    def switch(self, chance: random.Random) -> None:
+        """Change the embedding model, and mostly let its back-fill begin."""
+        self.embeds_otherwise = not self.embeds_otherwise
+        self.context.shared.pop(OPENER_KEY, None)
+        if self.embeds_otherwise:
+            self.context.shared[OPENER_KEY] = _embedding_otherwise
+        if chance.random() < 0.7:
+            enqueue(self.connection, NewJob.reembed_backfill(self.signature), self.context.clock.now_ms())
+
+    @property
+    def signature(self) -> str:
+        return OtherEmbedder.signature if self.embeds_otherwise else OtherEmbedder.plain.signature
+
     # -- what the agent does ------------------------------------------------------------------------------------------
 
     def look(self) -> None:
@@ -209,6 +230,8 @@ class Lived:
         now = self.context.clock.now_ms()
         context = SweepContext(self.connection, self.context.intent, now, 500)
         jobs = [job for spec in self.registry if spec.sweep is not None for job in spec.sweep(context)]
+        if is_due(self.connection, Wanted(self.signature)):
+            jobs.append(NewJob.reembed_backfill(self.signature))
         with self.connection.write() as connection:
             enqueue_many_tx(connection, jobs, now, registry=self.registry)
 
@@ -233,6 +256,26 @@ class Lived:
         assert self.fingerprints() == naive.fingerprints()
         roots = self.connection.all("SELECT tree_id, root_id FROM mem_tree_trees WHERE root_id IS NOT NULL")
         assert dict(roots) == naive.roots
+
+    def assert_embedded(self) -> None:
+        """Every node has the vectors of its text by the model in use, which serves, and no other vector is left."""
+        wanted = Wanted(self.signature)
+        assert not is_due(self.connection, wanted)
+        assert list(vectors(self.connection)) == []
+        assert serving_signature(self.connection, self.signature) == self.signature
+        embedder = OtherEmbedder() if self.embeds_otherwise else OtherEmbedder.plain
+        rows = self.connection.all("SELECT node, windows FROM mem_tree_vectors")
+        stored: dict[int, bytes] = dict(rows)
+        for node, text, title, heading_path in self.connection.all(
+            """
+            SELECT seq, text, title, heading_path FROM mem_tree_chunks WHERE lifecycle <> 'dropped'
+            UNION ALL
+            SELECT -seq, text, title, NULL FROM mem_tree_summaries
+            """
+        ):
+            windows = windows_of(embedder, Unembedded(node, text, title, heading_path))
+            assert stored.pop(node) == embedder.embed(windows).tobytes()
+        assert not stored
 
     def fingerprints(self) -> set[tuple[str, str]]:
         from tests.naive.builder import sha256
@@ -261,6 +304,27 @@ class Lived:
             mail = box[place["offset"] : place["offset"] + place["length"]]
             assert f"Message-ID: <{item_key}>".encode() in mail
             assert mail.count(b"Message-ID:") == 1
+
+
+class OtherEmbedder:
+    """Another model's vectors: the built-in ones, turned round."""
+
+    plain = BuiltinEmbedder()
+    signature = "other:turned@256"
+    dimensions = plain.dimensions
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return -self.plain.embed(texts)
+
+    def windows(self, text: str) -> list[str]:
+        return self.plain.windows(text)
+
+    def trusts(self, query: str) -> bool:
+        return self.plain.trusts(query)
+
+
+def _embedding_otherwise(intent: Intent, shared: dict[str, Any]) -> Profile:
+    return replace(open_profile(intent, shared), embedder=OtherEmbedder())
 
 
 def paragraph(chance: random.Random) -> str:

@@ -15,7 +15,7 @@ from tests.properties.lived import Lived, lived_home, opened
 
 OWNER = (
     *("write_note", "write_note", "edit_note", "edit_note", "rename_note", "rename_folder", "delete_note"),
-    *("get_mail", "get_mail", "delete_mail", "say", "say", "forget"),
+    *("get_mail", "get_mail", "delete_mail", "say", "say", "forget", "switch"),
 )
 MACHINE = ("look", "work", "work", "crash", "lose_queue", "sweep", "accept", "finish")
 STEPS = st.lists(st.tuples(st.sampled_from(OWNER + MACHINE), st.integers(0, 10_000)), min_size=4, max_size=40)
@@ -39,6 +39,7 @@ def live(home: Lived, steps: Sequence[tuple[str, int]]) -> None:
 
 def assert_like_a_fresh_one(home: Lived) -> None:
     home.assert_sound()
+    home.assert_embedded()
     home.assert_mails_lie_where_they_are_said_to()
     with opened(home.folder, home.paths.config_dir.parent.parent / "fresh") as fresh:
         if home.paths.ledger.exists():
