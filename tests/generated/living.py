@@ -62,7 +62,8 @@ class Living:
     @property
     def _environ(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SAPWOOD_")}
-        return {**kept, "SAPWOOD_HOME": str(self.paths.config_dir.parent)}
+        # What is measured is the agent, not whether the machine runs on battery.
+        return {**kept, "SAPWOOD_HOME": str(self.paths.config_dir.parent), "SAPWOOD_POWER__ENABLED": "false"}
 
     def sapwood(self, *words: str, patience_s: float = 3_600) -> subprocess.CompletedProcess[str]:
         """Run a command to its end. Raises ``RuntimeError`` with what it said where it fails."""
