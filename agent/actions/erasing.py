@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from agent.actions.choosing import PAGE, ChosenItem, Progress, paths_in
 from agent.db.items import remove_item
+from agent.db.nodes import remove_stray_results
 from agent.db.state import LEDGER_KEY, get_state, set_state
 from agent.ids import tree_id
 from agent.ingest.forgotten import path_left, text_left
@@ -202,13 +203,8 @@ def erase_tx(
         )
     names = {item.item_key for item in erasure.items.values()} | {path for _, path in files}
     _forget_names(connection, names, says)
-    connection.run(
-        """
-        DELETE FROM mem_tree_results
-         WHERE node_id NOT IN (SELECT chunk_id FROM mem_tree_chunks)
-           AND node_id NOT IN (SELECT summary_id FROM mem_tree_summaries)
-        """
-    )
+    # Those too that a rebuild left for what had not grown again yet: nobody can tell any more whose words they hold.
+    remove_stray_results(connection)
     gone = {f"{item.source_id}/{item.item_key}" for item in erasure.items.values()}
     gone |= set(_empty(connection, shortened))
     jobs = [job for job in taken.jobs if not _names_document(job, gone)]

@@ -1,7 +1,9 @@
 """``sapwood rebuild``: the memory grown again from the intent, the inbox, the ledger and the sources.
 
-Ids depend on content alone, so what grows is what was there. A sound memory is emptied in place, whether or not the
-agent runs; a damaged one is moved aside, by the agent where it runs, else under its lock so that none starts meanwhile.
+Ids depend on content alone, so what grows is what was there. What models answered is kept and found again: nothing is
+paid for twice; what belongs to nothing any more is taken out a day after all has grown. A sound memory is emptied in
+place, whether or not the agent runs; a damaged one is moved aside, by the agent where it runs, else under its lock so
+that none starts meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from agent.db.backup import open_damaged
 from agent.db.connection import connect
 from agent.db.faults import FaultClass, classify
 from agent.db.integrity import damage
-from agent.db.state import PAUSE_KEY, set_state
+from agent.db.state import PAUSE_KEY, REGROWING_KEY, set_state
 from agent.db.wipe import wipe, wipe_summaries
 from agent.errors import AgentFault, ConfigBroken, DatabaseCorrupt, UsageFault
 from agent.ledger import read_ledger
@@ -171,6 +173,7 @@ def _in_place(paths: Paths, intent: Intent, *, summaries: bool, clock: Clock) ->
     try:
         with connection.write(full=True):
             gone = wipe_summaries(connection) if summaries else wipe(connection)
+            set_state(connection, REGROWING_KEY, str(clock.now_ms()))
         queued = () if summaries else _queue_all(connection, intent, clock)
         _shrink(connection)
     finally:

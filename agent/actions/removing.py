@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.actions.erasing import Erased
+from agent.db.nodes import remove_results, remove_stray_results
 from agent.db.state import set_state
 from agent.db.text_index import many_removed, remove_text
 from agent.ids import tree_id
@@ -56,7 +57,8 @@ def remove_source_tx(connection: Connection, source_id: str) -> tuple[Erased, in
         "SELECT chunk_id FROM mem_tree_chunks WHERE source_id = ?",
         "SELECT summary_id FROM mem_tree_summaries WHERE source_id = ?",
     ):
-        connection.run(f"DELETE FROM mem_tree_results WHERE node_id IN ({held})", (source_id,))
+        remove_results(connection, [node_id for (node_id,) in connection.all(held, (source_id,))])
+    remove_stray_results(connection)
     items = int(connection.value("SELECT count(*) FROM mem_tree_items WHERE source_id = ?", (source_id,)))
     for table in ("chunks", "summaries", "trees", "items", "files", "questions", "sources"):
         connection.run(f"DELETE FROM mem_tree_{table} WHERE source_id = ?", (source_id,))

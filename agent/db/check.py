@@ -258,12 +258,13 @@ def stray_rows(connection: Connection) -> Iterator[str]:
         ),
         (
             "a model's answer belongs to node {}, which is gone",
-            # What a rebuild kept waits for its nodes to grow again, and is pruned later: only one that was made from
-            # something that is there and something that is gone escaped a forgetting.
+            # After a rebuild they wait for their nodes to grow again.
             """
-            SELECT DISTINCT i.node_id FROM mem_tree_result_inputs AS i
-             WHERE NOT EXISTS (SELECT 1 FROM mem_tree_chunks WHERE chunk_id = i.node_id)
-               AND NOT EXISTS (SELECT 1 FROM mem_tree_summaries WHERE summary_id = i.node_id)
+            SELECT node_id
+              FROM (SELECT node_id FROM mem_tree_results UNION SELECT node_id FROM mem_tree_result_inputs) AS r
+             WHERE NOT EXISTS (SELECT 1 FROM mem_tree_chunks WHERE chunk_id = r.node_id)
+               AND NOT EXISTS (SELECT 1 FROM mem_tree_summaries WHERE summary_id = r.node_id)
+               AND NOT EXISTS (SELECT 1 FROM mem_tree_state WHERE key = 'regrowing_since_ms')
              LIMIT 1000
             """,
         ),

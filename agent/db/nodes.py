@@ -26,6 +26,62 @@ def remove_vectors(connection: Connection, node: int) -> None:
     connection.run(_DELETE_VECTORS, (node,))
 
 
+# An answer about several nodes (a summary) goes with any of them. The hash names the input and nothing else, so
+# whatever was ever answered to it goes, whoever was asked.
+_DELETE_RESULTS = """
+DELETE FROM mem_tree_results
+ WHERE input_hash IN (SELECT input_hash FROM mem_tree_result_inputs WHERE node_id = ?)
+"""
+_DELETE_INPUTS = """
+DELETE FROM mem_tree_result_inputs
+ WHERE input_hash IN (SELECT input_hash FROM mem_tree_result_inputs WHERE node_id = ?)
+"""
+_OF_NO_NODE = """
+SELECT i.input_hash
+  FROM mem_tree_result_inputs AS i
+ WHERE NOT EXISTS (SELECT 1 FROM mem_tree_chunks WHERE chunk_id = i.node_id)
+   AND NOT EXISTS (SELECT 1 FROM mem_tree_summaries WHERE summary_id = i.node_id)
+"""
+
+def remove_results(connection: Connection, node_ids: Collection[str]) -> None:
+    """Delete all stored answers of models that were made from any of these nodes, inside the caller's transaction."""
+    nodes = [(node_id,) for node_id in node_ids]
+    connection.many(_DELETE_RESULTS, nodes)
+    connection.many(_DELETE_INPUTS, nodes)
+
+
+def rename_in_results(connection: Connection, old_id: str, new_id: str) -> None:
+    """Let stored answers say a node's new name, inside the caller's transaction."""
+    connection.run("UPDATE mem_tree_results SET node_id = ? WHERE node_id = ?", (new_id, old_id))
+    connection.run("UPDATE OR REPLACE mem_tree_result_inputs SET node_id = ? WHERE node_id = ?", (new_id, old_id))
+
+
+def remove_stray_results(connection: Connection) -> int:
+    """Delete all stored answers that were made from a node that is nowhere, and return how many.
+
+    Inside the caller's transaction; for forgetting. A memory that was emptied to be grown again keeps them otherwise.
+    """
+    removed = connection.run(f"DELETE FROM mem_tree_results WHERE input_hash IN ({_OF_NO_NODE})")
+    connection.run(f"DELETE FROM mem_tree_result_inputs WHERE input_hash IN ({_OF_NO_NODE})")
+    removed += connection.run(
+        "DELETE FROM mem_tree_results WHERE input_hash NOT IN (SELECT input_hash FROM mem_tree_result_inputs)"
+    )
+    return removed
+
+
+def prune_results(connection: Connection, limit: int) -> int:
+    """Delete stored answers that were made from a node that is nowhere, to ``limit`` inputs; return how many went.
+
+    For quiet moments, when what was emptied has grown again. Looks first, and writes nothing where there is nothing.
+    """
+    found = connection.all(f"SELECT DISTINCT input_hash FROM ({_OF_NO_NODE}) LIMIT ?", (limit,))
+    if found:
+        with connection.write():
+            connection.many("DELETE FROM mem_tree_results WHERE input_hash = ?", found)
+            connection.many("DELETE FROM mem_tree_result_inputs WHERE input_hash = ?", found)
+    return len(found)
+
+
 def remove_chunk(connection: Connection, chunk_id: str) -> bool:
     """Delete a chunk with its index row, vectors, score, entities, results and places in trees.
 
@@ -37,7 +93,7 @@ def remove_chunk(connection: Connection, chunk_id: str) -> bool:
     seq, title, heading_path, text = row
     remove_text(connection, seq, title, heading_path, text)
     remove_vectors(connection, seq)
-    connection.run("DELETE FROM mem_tree_results WHERE node_id = ?", (chunk_id,))
+    remove_results(connection, (chunk_id,))
     detach_node(connection, chunk_id)
     # Scores and entities go with the chunk by foreign key.
     connection.run("DELETE FROM mem_tree_chunks WHERE seq = ?", (seq,))
@@ -67,7 +123,7 @@ def clear_summary(connection: Connection, summary_id: str) -> bool:
     seq, title, text = row
     remove_text(connection, -seq, title, None, text)
     remove_vectors(connection, -seq)
-    connection.run("DELETE FROM mem_tree_results WHERE node_id = ?", (summary_id,))
+    remove_results(connection, (summary_id,))
     connection.run("DELETE FROM mem_tree_summaries WHERE seq = ?", (seq,))
     return True
 
@@ -89,7 +145,7 @@ def remove_nodes(
             if row is not None:
                 remove_text(connection, node, *row)
     connection.many(_DELETE_VECTORS, [(node,) for node in nodes])
-    connection.many("DELETE FROM mem_tree_results WHERE node_id = ?", [(node_id,) for node_id in nodes.values()])
+    remove_results(connection, list(nodes.values()))
     for node_id in nodes.values():
         detach_node(connection, node_id)
     # Scores and entities go with the chunks by foreign key.

@@ -22,6 +22,10 @@ DAMAGE_KEY = "damage"
 LEDGER_KEY = "ledger_applied"
 """How much of the ledger was applied to this memory; missing: none of it, the next start applies it."""
 
+REGROWING_KEY = "regrowing_since_ms"
+"""When the memory was emptied to be grown again (UTC ms): answers of models wait for their nodes to come back, until
+all has grown and a day is over (``agent/models/mending.py``)."""
+
 
 def get_state(connection: Connection, key: str) -> str | None:
     """Return a value, or ``None`` where none was set."""

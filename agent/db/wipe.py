@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _IN_ORDER = (
     "DELETE FROM mem_tree_jobs",
-    "DELETE FROM mem_tree_results",
     "DELETE FROM mem_tree_vectors",
     "DELETE FROM mem_tree_edges",
     "DELETE FROM mem_tree_buffers",
@@ -32,8 +31,15 @@ _IN_ORDER = (
     "DELETE FROM mem_tree_questions",
     "DELETE FROM mem_tree_sources",
 )
-KEPT_TABLES = frozenset({"mem_tree_state", "mem_tree_signatures", "mem_tree_workers", "mem_tree_text"})
-"""Workers are alive; the full text is emptied by its own command."""
+KEPT_TABLES = frozenset(
+    {
+        *("mem_tree_state", "mem_tree_signatures", "mem_tree_workers", "mem_tree_text"),
+        *("mem_tree_results", "mem_tree_result_inputs", "mem_tree_attempts", "mem_tree_usage", "mem_tree_holds"),
+    }
+)
+"""Workers are alive; the full text is emptied by its own command. Answers of models are paid for: what grows again asks
+the same and finds them. What they cost, and that a provider is out, is as true as before.
+"""
 
 _TREE_KINDS = ("append_buffer", "seal", "seal_document", "flush_stale")
 
@@ -49,8 +55,8 @@ class Wiped:
 def wipe(connection: Connection) -> Wiped:
     """Delete all that was derived, inside the caller's transaction, and return what that was.
 
-    Pause, the notice of a damage and how much of the ledger was applied stay; marks and cursors of sweeps go, they
-    speak of what is no longer there.
+    Pause, the notice of a damage and how much of the ledger was applied stay, and what models answered; marks and
+    cursors of sweeps go, they speak of what is no longer there.
     """
     chunks = int(connection.value("SELECT count(*) FROM mem_tree_chunks"))
     summaries = int(connection.value("SELECT count(*) FROM mem_tree_summaries"))
@@ -75,7 +81,6 @@ def wipe_summaries(connection: Connection) -> Wiped:
         """,
         _TREE_KINDS,
     )
-    connection.run("DELETE FROM mem_tree_results WHERE node_id IN (SELECT summary_id FROM mem_tree_summaries)")
     connection.run(
         """
         DELETE FROM mem_tree_vectors

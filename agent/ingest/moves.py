@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from agent import ids
 from agent.db.items import forget_jobs, remove_item, remove_tree
-from agent.db.nodes import detach_node
+from agent.db.nodes import detach_node, rename_in_results
 from agent.ids import content_hash
 from agent.ingest.order import item_sort_key
 from agent.ingest.readers.protocol import Part, Stamp, Unreadable
@@ -186,7 +186,7 @@ def _put_down(connection: Connection, source_id: str, move: Move) -> list[NewJob
             "UPDATE mem_tree_chunks SET chunk_id = ?, item_key = ?, sort_key = ?, lifecycle = ? WHERE seq = ?",
             (new_id, move.new_key, sort_key, kept, seq),
         )
-        connection.run("UPDATE mem_tree_results SET node_id = ? WHERE node_id = ?", (new_id, old_id))
+        rename_in_results(connection, old_id, new_id)
         if waits:
             connection.run(
                 "DELETE FROM mem_tree_jobs WHERE dedupe_key = ? AND status = 'ready'", (f"extract:{old_id}",)
