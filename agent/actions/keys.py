@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.clock import SYSTEM_CLOCK, Clock
 from agent.config import load_intent
-from agent.errors import AgentFault, UsageFault
+from agent.errors import AgentFault, SapwoodError, UsageFault
 from agent.models.key_file import read_key_file, write_key_file
 from agent.models.keys import HINTS, changing_keys, mark_login
 from agent.redact import mask_secrets
@@ -260,4 +260,23 @@ def _unwanted(name: str, intent: Intent) -> str:
 
 def _mend(paths: Paths, name: str, clock: Clock) -> int:
     """Have what failed for the lack of this key tried again, and return how many jobs that are."""
-    return 0
+    if not paths.database.exists():
+        return 0
+    from agent.db.connection import connect
+    from agent.db.faults import is_database_fault
+    from agent.models.mending import mend
+    from agent.states import Hold
+
+    codes = [str(Hold.AUTH_FAILED), str(Hold.KEYS_NOT_YET)]
+    profiles = [each.name for each in load_intent(paths).intent.profiles if each.key_name == name]
+    try:
+        connection = connect(paths.database, paths.write_turn, create=False)
+        try:
+            return mend(connection, clock.now_ms(), scopes=profiles, codes=codes)
+        finally:
+            connection.close()
+    except Exception as error:
+        # The key is set, whatever keeps the memory from being opened: the agent tries by itself, a bit later.
+        if not isinstance(error, SapwoodError) and not is_database_fault(error):
+            raise
+        return 0

@@ -18,6 +18,7 @@ FINISHED_HOOK = "agent.tree.flush:unfinished"
 GATE_HOOK = "agent.worker.permits:serve_unseen"
 PERMITS_HOOK = "agent.worker.permits:free_permits"
 LEDGER_HOOK = "agent.actions.forgetting:keep_ledger"
+MEND_HOOK = "agent.models.mending:tend"
 
 INTERRUPTED = 130
 # The stop budget of the supervisor is four seconds; a machine under load gets some more.
@@ -71,6 +72,7 @@ def run_agent(
             gate_hook=GATE_HOOK,
             permits_hook=PERMITS_HOOK,
             ledger_hook=LEDGER_HOOK,
+            mend_hook=MEND_HOOK,
             log_level=level,
         )
     )

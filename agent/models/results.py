@@ -146,6 +146,15 @@ def forget_tries_tx(connection: Connection, unit: WorkUnit) -> None:
     )
 
 
+def prune_tries(connection: Connection, now_ms: int) -> int:
+    """Delete what no longer counts, in a transaction of its own, and return how many; writes nothing where none is."""
+    old = (now_ms - TRY_COUNTS_MS,)
+    if connection.value("SELECT 1 FROM mem_tree_attempts WHERE at_ms < ? LIMIT 1", old) is None:
+        return 0
+    with connection.write():
+        return connection.run("DELETE FROM mem_tree_attempts WHERE at_ms < ?", old)
+
+
 def _key(unit: WorkUnit) -> tuple[str, str, str, str]:
     return (unit.task, unit.template_hash, unit.signature, unit.input_hash)
 

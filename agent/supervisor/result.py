@@ -32,6 +32,12 @@ PermitsHook = Callable[[Paths, "Intent"], "int | None"]
 LedgerHook = Callable[[Paths, "Connection", int], None]
 """``(paths, connection, now_ms)``: do what forgetting left to be done. Cheap where that is nothing."""
 
+MendHook = Callable[[Paths, "Connection", "Intent", int, bool], None]
+"""``(paths, connection, intent, now_ms, at_start)``: end what holds models back where its cause was mended.
+
+``at_start``: no worker runs yet. Reads first: writes nothing where nothing is to do.
+"""
+
 
 @dataclass(frozen=True)
 class SupervisorArgs:
@@ -52,6 +58,7 @@ class SupervisorArgs:
     gate_hook: str | None = None
     permits_hook: str | None = None
     ledger_hook: str | None = None
+    mend_hook: str | None = None
     open_profile: str | None = None
     power_signals: str = "agent.system.power:SystemPower"
     log_level: str = "INFO"

@@ -35,7 +35,7 @@ from agent.supervisor.sleepgap import GAP_SECONDS, SleepGap
 from agent.supervisor.status import Facts, state_of
 from agent.supervisor.stopping import StopBudget
 from agent.supervisor.storage import Storage
-from agent.supervisor.tick import Housekeeping, TickReport, ledger_keeper, tidy
+from agent.supervisor.tick import Housekeeping, TickReport, ledger_keeper, mender, tidy
 from agent.supervisor.watch import SourceWatch
 from agent.supervisor.workforce import Workforce
 from agent.system.watching import SystemWatching
@@ -69,7 +69,9 @@ class Supervisor:
         self._control = ControlServer(args.paths, self._answer)
         self._storage = Storage(args.paths)
         self._registry = Registry.load(args.kind_names)
-        self._housekeeping = Housekeeping(self._registry, once=args.once, keep_ledger=ledger_keeper(args))
+        self._housekeeping = Housekeeping(
+            self._registry, once=args.once, keep_ledger=ledger_keeper(args), mend=mender(args)
+        )
         children = Children(args)
         self._workforce = Workforce(args.paths, children, lambda: self._intent, override=args.workers)
         self._damage = DamageControl(

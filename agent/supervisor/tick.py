@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from agent.config import Intent
     from agent.db import Connection
     from agent.queue.registry import Registry
-    from agent.supervisor.result import LedgerHook, SupervisorArgs
+    from agent.supervisor.result import LedgerHook, MendHook, SupervisorArgs
 
 KeepLedger = Callable[["Connection", int], None]
+Mend = Callable[["Connection", "Intent", int, bool], None]
 SWEEP_AT_LEAST_EVERY_MS = 10 * 60 * 1000
 DAY_MS = 24 * 3_600_000
 TIDY_S = 0.1
@@ -61,13 +62,30 @@ def ledger_keeper(args: SupervisorArgs) -> KeepLedger | None:
     return lambda connection, now_ms: hook(args.paths, connection, now_ms)
 
 
+def mender(args: SupervisorArgs) -> Mend | None:
+    """Return the hook that ends what holds models back, bound to its home; ``None`` where none was given."""
+    if args.mend_hook is None:
+        return None
+    hook: MendHook = find(args.mend_hook)
+    return lambda connection, intent, now_ms, at_start: hook(args.paths, connection, intent, now_ms, at_start)
+
+
 class Housekeeping:
     """The periodic work of one supervisor. ``once``: only what brings the end nearer."""
 
-    def __init__(self, registry: Registry, *, once: bool = False, keep_ledger: KeepLedger | None = None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        once: bool = False,
+        keep_ledger: KeepLedger | None = None,
+        mend: Mend | None = None,
+    ) -> None:
         self._registry = registry
         self._once = once
         self._keep_ledger = keep_ledger
+        self._mend = mend
+        self._mend_problem = ""
         self._ledger_problem = ""
         self._asked_ms: dict[str, int] = {}
         self._overdue: set[str] = set()
@@ -84,6 +102,7 @@ class Housekeeping:
             lease_ms=_lease_ms(intent),
         )
         self._apply_ledger(connection, now_ms)
+        self._tend_models(connection, intent, now_ms, at_start=True)
 
     def tick(
         self, connection: Connection, intent: Intent, now_ms: int, *, trust_leases: bool = True, catch_up: bool = True
@@ -94,6 +113,7 @@ class Housekeeping:
             mend_clock(connection, now_ms, lease_ms=_lease_ms(intent))
             recovered = recover_stale_locks(connection, now_ms, crash_limit=intent.queue.crash_limit)
         self._apply_ledger(connection, now_ms)
+        self._tend_models(connection, intent, now_ms)
         if not catch_up:
             return TickReport(recovered)
         swept = self._sweep_if_changed(connection, intent, now_ms)
@@ -122,6 +142,18 @@ class Housekeeping:
             if str(error) != self._ledger_problem:
                 _log.error("the ledger of what was forgotten cannot be read: %s", error)
             self._ledger_problem = str(error)
+
+    def _tend_models(self, connection: Connection, intent: Intent, now_ms: int, *, at_start: bool = False) -> None:
+        """Let go on what waited for a cause that was mended: consent, a limit, another profile."""
+        if self._mend is None:
+            return
+        try:
+            self._mend(connection, intent, now_ms, at_start)
+            self._mend_problem = ""
+        except OSError as error:
+            if str(error) != self._mend_problem:
+                _log.error("what models cost cannot be read from beside the ledger: %s", error)
+            self._mend_problem = str(error)
 
     def sweep_now(self, connection: Connection, intent: Intent, now_ms: int) -> int:
         """Run every sweep and return how many rows they enqueued."""
