@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent.errors import JobFailure
+from agent.errors import JobFailure, Postponed
 from agent.ids import content_hash
 from agent.masking.mask import mask_secrets
 from agent.models.answers import OTHER_KINDS, Item, Named, extract_schema, read_items
@@ -111,12 +111,7 @@ class ModelExtractor:
             else:
                 open_.append(each)
         if open_:
-            together = _chosen(open_, *self._limits(calls))
-            if not together:
-                # No model with this context can be asked about it: the rules have the last word.
-                done[open_[0].chunk.chunk_id] = Extracted(open_[0].chunk.first)
-            else:
-                done.update(self._ask(calls, together))
+            done.update(self._ask_some(calls, open_))
         waits = "it waits for its turn with the model"
         return [done.get(chunk.chunk_id) or Extracted(chunk.first, waits=waits) for chunk in chunks]
 
@@ -139,9 +134,21 @@ class ModelExtractor:
             raise too_small(calls)
         return room, output_limit(calls)
 
-    def _ask(self, calls: ModelCalls, together: Sequence[_Open]) -> dict[str, Extracted]:
-        from agent.errors import Postponed
+    def _ask_some(self, calls: ModelCalls, open_: Sequence[_Open]) -> dict[str, Extracted]:
+        """Return what became of those that were asked about, one call's worth."""
+        first = open_[0].chunk
+        try:
+            limits = self._limits(calls)
+        except (JobFailure, Postponed) as failure:
+            # The server was asked how much it takes, and met a cause of its own: told to one row, as a failed call is.
+            return {first.chunk_id: Extracted(first.first, failure=failure)}
+        together = _chosen(open_, *limits)
+        if not together:
+            # No model with this context can be asked about it: the rules have the last word.
+            return {first.chunk_id: Extracted(first.first)}
+        return self._ask(calls, together)
 
+    def _ask(self, calls: ModelCalls, together: Sequence[_Open]) -> dict[str, Extracted]:
         try:
             answer = self._call(calls, together)
         except (JobFailure, Postponed) as failure:

@@ -55,8 +55,8 @@ def load_prompts(task: str) -> Prompts:
 
 
 def _read(path: Path) -> str:
-    # A checkout on Windows may have other line ends: the signature must not depend on them.
-    return path.read_text(encoding="utf-8").replace("\r\n", "\n").strip()
+    # Read as text: a checkout on Windows may have other line ends, and the signature must not depend on them.
+    return path.read_text(encoding="utf-8").strip()
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:

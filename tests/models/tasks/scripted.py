@@ -63,7 +63,7 @@ class MemoryCalls:
     """``ModelCalls`` over a function from a question to an answer; counts what is asked, kept and refused."""
 
     says: Callable[[ChatAsk], Said] = obedient
-    context: int = 4_096
+    context: int | Exception = 4_096
     profile: ProfileIntent = BOX
     time_ms: int = T0
     clock: Any = None
@@ -82,13 +82,15 @@ class MemoryCalls:
         return SECRET
 
     def context_tokens(self) -> int:
+        if isinstance(self.context, Exception):
+            raise self.context
         return self.context
 
     def chat(self, ask: ChatAsk, sources: Iterable[str]) -> ChatAnswer:
         self.asks.append(ask)
         self.sources.append(tuple(sources))
         self.calls_in_run += 1
-        assert ask.prompt_tokens + ask.max_output_tokens <= self.context, "the prompt does not fit"
+        assert ask.prompt_tokens + ask.max_output_tokens <= self.context_tokens(), "the prompt does not fit"
         answer = self.says(ask)
         if isinstance(answer, Exception):
             raise answer

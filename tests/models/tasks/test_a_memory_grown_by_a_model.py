@@ -13,7 +13,9 @@ from agent.config import Intent, ModelsIntent, SourceIntent
 from agent.db import Connection, Database
 from agent.db.nodes import remove_chunk
 from agent.errors import JobFailure
+from agent.ingest.score import deep_score
 from agent.models.builtin.entities import BuiltinExtractor
+from agent.models.protocol import Extraction
 from agent.models.providers.protocol import ChatAsk
 from agent.models.summarising import ModelSummariser
 from agent.paths import Paths, paths_under
@@ -67,6 +69,15 @@ class Grown:
         for chunk_id in reversed(found) if reverse else found:
             enqueue(self.connection, NewJob.extract_chunk(chunk_id), self.clock.now_ms())
         return found
+
+    def fill_mail(self, count: int = 60) -> None:
+        """Put in mails, whose groups are sealed in the tree of their source."""
+        for number in range(count):
+            key = f"mail-{number:03d}"
+            with self.connection.write():
+                item = add_item(self.connection, key, source_id="post", source_kind="email")
+                chunk_id = add_chunk(self.connection, item, body(number % 7, number), fast=0.9)
+            enqueue(self.connection, NewJob.extract_chunk(chunk_id), self.clock.now_ms())
 
     def grow(self, limit: int = 2_000) -> int:
         return drain_until_idle(self.context, REGISTRY, flush=close_all_tails, limit=limit, horizon_ms=HOUR)
@@ -140,6 +151,7 @@ def test_a_memory_grown_twice_through_a_model_has_equal_ids_and_texts(tmp_path: 
 
 def test_no_run_of_a_handler_makes_more_than_one_call(grown: Grown) -> None:
     grown.fill(2, doubtful=True)
+    grown.fill_mail()
     grown.grow()
     assert len(grown.calls.asks) > 5
     assert max(grown.per_run) == 1
@@ -153,9 +165,10 @@ def test_what_a_run_made_without_a_model_is_not_lost_when_the_model_puts_it_off(
 
     memory = Grown(paths, sometimes)
     memory.fill(2)
+    memory.fill_mail()
     runs = memory.grow()
     assert unfinished(memory.connection) == []
-    assert runs < 200
+    assert runs < 300
     assert memory.degraded().get(1, 0) == memory.models_own() > 2
 
 
@@ -190,6 +203,7 @@ def test_a_fallback_is_made_again_after_a_day_and_not_before(paths: Paths) -> No
 def test_a_fallback_made_in_vain_again_and_again_is_tried_ever_more_rarely(paths: Paths) -> None:
     memory = Grown(paths, lambda ask: "no")
     memory.fill(1)
+    memory.fill_mail(30)
     memory.grow()
     texts = memory.summaries()
     asks = []
@@ -268,6 +282,13 @@ def test_a_model_alone_may_leave_out_prose_and_only_what_it_gives_next_to_no_imp
     assert {row[1] for row in rows} == {value}
     assert all('"deep_model"' in row[2] for row in rows)
     assert unfinished(memory.connection) == []
+
+
+def test_the_rules_alone_never_leave_out_prose() -> None:
+    said = Extraction((), 0.01)
+    assert deep_score(0.3, {}, said).admitted
+    assert not deep_score(0.3, {}, said, judged=True).admitted
+    assert not deep_score(0.0, {"blob": 1.0}, Extraction((), 1.0), judged=True).admitted, "noise is noise"
 
 
 def test_a_chunk_that_is_beyond_doubt_is_never_sent(paths: Paths) -> None:

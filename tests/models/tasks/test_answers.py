@@ -27,6 +27,7 @@ from tests.models.tasks.scripted import said
         'An example is {"summary": "no"}. Mine: {"summary": "yes"}',
         '{"thought": {"summary": "no"}} {"summary": "yes"}',
         '{not json} {"summary": "yes"}',
+        'Sure: {"summary": "yes"} <think>Or {"summary": "no"}?</think>',
     ],
 )
 def test_the_answer_is_found_whatever_stands_around_it(text: str) -> None:

@@ -167,6 +167,19 @@ def test_a_failed_call_is_the_matter_of_the_chunks_in_it_alone(error: Exception)
     assert calls.refused == []
 
 
+def test_a_server_that_does_not_say_how_much_it_takes_fails_one_row_and_no_other() -> None:
+    error = JobFailure.transient("unreachable")
+    found = extract(MemoryCalls(context=error), chunk(1), chunk(2))
+    assert [each.failure for each in found] == [error, None]
+    assert found[1].waits
+
+
+def test_a_model_whose_context_holds_nothing_is_told_so_in_words() -> None:
+    (found,) = extract(MemoryCalls(context=300), chunk(1))
+    assert isinstance(found.failure, JobFailure)
+    assert "context_tokens" in found.failure.hint
+
+
 def test_chunks_too_long_together_are_asked_about_one_by_one() -> None:
     calls = MemoryCalls(lambda ask: obedient(ask) if len(fences(ask)) == 1 else overflow())
     done, _ = to_the_end(calls, *(chunk(number) for number in range(3)))

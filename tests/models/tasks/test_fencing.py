@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.models import fencing
 from agent.models.fencing import SECRET_NAME, delimiter, fenced, install_secret
 
 
@@ -47,6 +48,13 @@ def test_processes_that_make_it_at_once_end_up_with_the_same(tmp_path: Path) -> 
     for process in made:
         process.join(10)
     assert secrets == {install_secret(tmp_path)}
+    assert [path.name for path in tmp_path.iterdir()] == [SECRET_NAME]
+
+
+def test_who_comes_second_leaves_the_first_ones_secret(tmp_path: Path) -> None:
+    first = install_secret(tmp_path)
+    fencing._make(tmp_path / SECRET_NAME)
+    assert install_secret(tmp_path) == first
     assert [path.name for path in tmp_path.iterdir()] == [SECRET_NAME]
 
 
