@@ -50,6 +50,21 @@ def test_cancelling_closes_the_socket_within_300_ms(provider: str, server_does: 
     run(work())
 
 
+@pytest.mark.parametrize(("provider", "last"), [("openai", "[DONE]"), ("anthropic", '{"type":"message_stop"}')])
+def test_an_answer_is_over_at_its_end_although_the_server_holds_the_line(provider: str, last: str) -> None:
+    async def hold(asked: Asked) -> None:
+        await asked.start_stream()
+        await asked.chunk(f"data: {last}\n\n")
+        await asked.wait_for_the_end()
+
+    async def work() -> None:
+        async with serving(on_chat(hold)) as server, opened(provider, server) as made:
+            await made.chat(ASK)
+            await asyncio.wait_for(server.gone.wait(), CLOSED_WITHIN_S)
+
+    run(work())
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_server_that_dribbles_for_ever_is_ended_by_the_total_limit(provider: str) -> None:
     async def dribble(asked: Asked) -> None:

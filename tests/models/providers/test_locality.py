@@ -157,5 +157,6 @@ def test_a_proxy_that_cannot_be_used_is_told(provider: str, monkeypatch: pytest.
         assert failure.code == "unreachable"
         assert "proxy" in failure.title
         assert "HTTPS_PROXY" in failure.hint
+        assert failure.__context__ is None
 
     run(work())
