@@ -19,13 +19,14 @@ from agent.db.backup import CarriedFile, carry, copy_memory, no_progress, open_d
 from agent.db.connection import connect
 from agent.db.faults import FaultClass, classify, is_sqlite_disk_full
 from agent.errors import AgentFault, DatabaseCorrupt, SapwoodError, UsageFault
+from agent.models.spending import usage_file
 
 if TYPE_CHECKING:
     from agent.db.backup import Progress
     from agent.paths import Paths
 
 SPARE_BYTES = 8 * 1024 * 1024
-INBOX, LEDGER, CONFIG = "inbox/", "ledger.jsonl", "config.toml"
+INBOX, LEDGER, CONFIG, USAGE = "inbox/", "ledger.jsonl", "config.toml", "usage.jsonl"
 _DAMAGED = "the memory is damaged: what could be read of it was copied. `sapwood rebuild` grows it anew"
 
 
@@ -108,11 +109,11 @@ def _make_empty(draft: Path) -> None:
 
 
 def list_kept(paths: Paths) -> Iterator[CarriedFile]:
-    """Yield what no source can give again: inbox, ledger, and the settings that say what to read. Raises ``OSError``.
+    """Yield what no source can give again: inbox, ledger, what was spent, the settings. Raises ``OSError``.
 
     Links are not followed, and what vanishes meanwhile is left out.
     """
-    for path, name in ((paths.ledger, LEDGER), (paths.config_file, CONFIG)):
+    for path, name in ((paths.ledger, LEDGER), (usage_file(paths), USAGE), (paths.config_file, CONFIG)):
         yield from _kept(path, name)
     for folder, folders, names in os.walk(paths.inbox):
         folders.sort()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from agent.actions.backing_up import CONFIG, INBOX, LEDGER, is_the_memory, refuse_without_room
+from agent.actions.backing_up import CONFIG, INBOX, LEDGER, USAGE, is_the_memory, refuse_without_room
 from agent.actions.damaged import ask_agent
 from agent.actions.erasing import apply_ledger, is_applied
 from agent.clock import SYSTEM_CLOCK, Clock
@@ -29,6 +29,7 @@ from agent.db.state import DAMAGE_KEY, PAUSE_KEY, get_state, set_state
 from agent.errors import AgentFault, ConfigBroken, DatabaseCorrupt, SapwoodError, UsageFault
 from agent.ingest.push import forget_in_inbox
 from agent.ledger import read_ledger, unite_ledger
+from agent.models.spending import meter_tx, read_row, read_rows, reconcile, unite_usage
 from agent.queue.recovery import release_running_locks, running_workers
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def _restore(paths: Paths, file: Path, size: int, stage: Path, clock: Clock, pro
     try:
         staged.run("DROP TABLE IF EXISTS sapwood_files")
         notes: list[str] = []
-        unite_ledger(paths, _carried_ledger(file))
+        unite_ledger(paths, _carried(file, LEDGER))
+        unite_usage(paths, _carried(file, USAGE))
         ledger = read_ledger(paths)
         put_back = _put_inbox_back(paths, file, ledger)
         if put_back:
@@ -107,6 +109,7 @@ def _restore(paths: Paths, file: Path, size: int, stage: Path, clock: Clock, pro
             if kept_as is None:
                 kept_as = _keep(paths, live, file, clock)
             _make_ready(staged, live, clock, notes)
+            _keep_spent(staged, live, paths)
             staged.run("VACUUM")  # what was dropped and forgotten leaves no room behind
             swap_in(staged, live, progress)
             if not is_applied(live, ledger := read_ledger(paths)):
@@ -187,6 +190,22 @@ def _make_ready(staged: Connection, live: Connection, clock: Clock, notes: list[
             set_state(staged, key, said.get(key))
 
 
+def _keep_spent(staged: Connection, live: Connection, paths: Paths) -> None:
+    """Let the backup know what was spent since it was made, by the memory that is there and by the lines beside it."""
+    try:
+        rows = read_rows(live)
+    except apsw.Error as error:
+        if classify(error) is not FaultClass.CORRUPT:
+            raise
+        rows = {}
+    with staged.write(full=True):
+        for account, spent in rows.items():
+            lacking = read_row(staged, account).lacks(spent)
+            if lacking:
+                meter_tx(staged, account, lacking)
+    reconcile(staged, paths)
+
+
 def _shrink(live: Connection) -> None:
     # Who reads on keeps the log long; the agent's next quiet moment brings it in.
     live.raw.set_busy_timeout(SHRINK_PATIENCE_MS)
@@ -226,8 +245,8 @@ def _remove_stages(paths: Paths) -> None:
 # -- what lies beside it ----------------------------------------------------------------------------------------------
 
 
-def _carried_ledger(file: Path) -> bytes:
-    return next((each.content for each in carried(file) if each.path == LEDGER), b"")
+def _carried(file: Path, name: str) -> bytes:
+    return next((each.content for each in carried(file) if each.path == name), b"")
 
 
 def _put_inbox_back(paths: Paths, file: Path, ledger: Ledger) -> list[Path]:

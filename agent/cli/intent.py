@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.cli.command import SapwoodCommand, output_of
+from agent.clock import iso
 
 if TYPE_CHECKING:
     from agent.actions.settings import Settings
+    from agent.actions.usage import Usage
     from agent.cli.output import Output
     from agent.paths import Paths
 
@@ -230,8 +232,9 @@ def _run_editor(copy: Path) -> str:
 )
 @click.pass_context
 def usage(context: click.Context, days: int) -> None:
-    """Say how much was sent to models and what it is estimated to have cost, by profile and kind of work. This version
-    has the built-in profile alone: it is part of the program, so nothing is sent and nothing is spent.
+    """Say how much was sent to models and what it is estimated to have cost, by profile and kind of work, at the prices
+    that the profile named when it was sent. The built-in profile is part of the program: it sends nothing and costs
+    nothing.
     """
     from agent.actions.usage import usage as look
 
@@ -242,14 +245,39 @@ def usage(context: click.Context, days: int) -> None:
         return
     span = "day" if days == 1 else f"{days} days"
     if found.rows:
-        output.table(
-            ("profile", "kind", "calls", "tokens in", "tokens out", "about US$"),
-            [
-                (row.profile, row.kind, row.calls, row.tokens_in, row.tokens_out, f"{row.cost_usd:.2f}")
-                for row in found.rows
-            ],
-            numbers=("calls", "tokens in", "tokens out", "about US$"),
-        )
+        _print_usage(output, found)
     else:
         output.line(f"Nothing was sent to any model and nothing was spent in the last {span}.")
         output.line("The built-in profile works inside this program.", "dim")
+    for limit in found.limits:
+        resumes = f"; it goes on at {iso(limit.resumes_ms)}" if limit.resumes_ms is not None else ""
+        output.line(f"{limit.profile} today: {limit.used:,} of {limit.limit:,} tokens{resumes}")
+
+
+def _print_usage(output: Output, found: Usage) -> None:
+    several = len({(row.profile, row.kind) for row in found.rows}) < len(found.rows)
+    columns = ("profile", "kind", "calls", "tokens in", "tokens out", "about US$")
+    output.table(
+        columns,
+        [
+            (
+                f"{row.profile} ({row.model})" if several else row.profile,
+                *(row.kind, f"{row.calls:,}", f"{row.tokens_in:,}", f"{row.tokens_out:,}", f"{row.cost_usd:.2f}"),
+            )
+            for row in found.rows
+        ],
+        numbers=columns[2:],
+    )
+    total = found.total
+    output.line()
+    output.line(
+        f"{total.calls:,} calls, {total.tokens_in:,} tokens in and {total.tokens_out:,} out, about US$"
+        f" {total.cost_usd:.2f}"
+    )
+    if found.per_thousand is not None:
+        each = found.per_thousand
+        output.line(f"{each.calls:,} calls and {each.tokens:,} tokens for 1,000 chunks")
+    if total.invalid:
+        output.line(f"{total.invalid:,} answers were of no use; they are paid for all the same", "dim")
+    if total.estimated:
+        output.line(f"the tokens of {total.estimated:,} calls are estimates: the server did not count them", "dim")

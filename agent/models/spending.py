@@ -98,6 +98,22 @@ def read_rows(connection: Connection, since_day: str = "") -> dict[Account, Spen
     return {Account(*row[:4]): Spent(*row[4:]) for row in rows}
 
 
+def read_row(connection: Connection, account: Account) -> Spent:
+    """Return the row of one account, nothing spent where there is none."""
+    row = connection.one(
+        """
+        SELECT calls, invalid, estimated, tokens_in, tokens_out, cost_micros
+          FROM mem_tree_usage
+         WHERE day = ?
+           AND profile = ?
+           AND model = ?
+           AND kind = ?
+        """,
+        account,
+    )
+    return Spent() if row is None else Spent(*row)
+
+
 # -- the file ---------------------------------------------------------------------------------------------------------
 
 
