@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.actions.asking import asked_about, asked_words
+from agent.actions.held import hold_of, hold_words
 from agent.actions.home import NOT_RUNNING
 from agent.actions.pausing import Paused, read_paused
 from agent.actions.times import span_words
@@ -142,11 +143,15 @@ def status(home: Home) -> Status:
             due = queue.ready + queue.running
             eta = 0 if not due and not queue.deferred else seconds_left(connection, due, unread, now_ms)
         stored = read_power(connection)
+        hold = hold_of(connection, home.intent, now_ms)
     answer = _ask_the_agent(home) if running else {}
     power = _power_of(answer, stored) if running else None
     workers = worker_statuses(home) if running else ()
     growing = growing_words(growth_of(chunks, queue.waiting, summaries, unread))
-    state, reason = _state(running, paused, queue, len(home.intent.sources), home.config_problem, growing, asked, power)
+    held = hold_words(hold, queue, growing)
+    state, reason = _state(
+        running, paused, queue, len(home.intent.sources), home.config_problem, growing, asked, power, held
+    )
     watching: tuple[Watching, ...] = ()
     if running:
         state, reason = _as_the_agent_says(answer) or (state, reason)
@@ -395,6 +400,7 @@ def _state(
     growing: str,
     asked: tuple[str, ...],
     power: Power | None,
+    held: tuple[AgentState, str] | None = None,
 ) -> tuple[AgentState, str]:
     if not running:
         return AgentState.STOPPED, NOT_RUNNING
@@ -405,6 +411,8 @@ def _state(
         return AgentState.PAUSED, f"paused by its owner {until}"
     if power is not None and power.holds and queue.ready:
         return AgentState.PAUSED, f"{power.reason}; `sapwood resume` works on all the same"
+    if held is not None:
+        return held
     if queue.ready or queue.running:
         return AgentState.GROWING, growing
     if queue.failed:
