@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,13 @@ from agent.actions.status import growth, status
 from agent.clock import FakeClock
 from agent.config import SourceIntent
 from agent.config_edit import add_source
+from agent.db import Connection
 from agent.paths import Paths
 from agent.queue.enqueue import enqueue
 from agent.queue.types import NewJob
-from agent.states import AgentState
+from agent.states import AgentState, Lifecycle
+from tests.worker.embedding_model import switching
+from tests.worker.memory import add_chunk, add_item
 
 CHUNK = """
 INSERT INTO mem_tree_chunks
@@ -212,3 +216,31 @@ def test_a_full_disk_is_said_instead_of_a_time_left(home: Home, monkeypatch: pyt
     assert found.state is AgentState.ATTENTION
     assert "is full: make room" in found.reason
     assert found.eta_seconds is None
+
+
+def test_a_switch_of_the_embedding_model_is_told_with_how_far_it_is(
+    connection: Connection, paths: Paths, clock: FakeClock
+) -> None:
+    home = switching(connection, clock, paths)
+    with connection.write():
+        item = add_item(connection)
+        for at in range(100):
+            add_chunk(connection, item, f"text {at}", order=at, lifecycle=Lifecycle.SEALED)
+    home.finish()
+    home.use("box")
+    home.sweep()
+    home.turn()
+    with open_home(paths, clock=clock) as opened:
+        found = status(replace(opened, intent=home.context.intent))
+    assert found.embedded == 64
+    assert found.embedding is not None
+    assert found.embedding.words == "64 of 100 for the new model (64 %); the old one serves"
+    said = found.embedding.as_json()
+    assert (said["serving"], said["signature"]) == ("builtin:static256-i4-2@256", "ollama:words@256")
+    assert (said["nodes"], said["percent"], said["stuck_since"]) == (100, 64, None)
+
+
+def test_status_of_a_usual_memory_says_nothing_more_of_embedding(home: Home) -> None:
+    found = status(home).embedding
+    assert found is not None
+    assert found.words is None

@@ -311,6 +311,8 @@ MEMORY = (
         (
             "recall/test_search.py::test_vectors_of_another_model_make_it_partial_and_blind_nothing",
             "worker/test_reembed_backfill.py::test_another_model_embeds_everything_anew_and_an_old_chain_ends",
+            "worker/test_reembed_switch.py::test_the_old_signature_serves_until_the_new_one_covers_everything",
+            "recall/test_switching_the_embedding_model.py::test_a_switch_loses_no_search_result_meanwhile",
         ),
     ),
     Row(

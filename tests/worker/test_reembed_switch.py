@@ -20,6 +20,7 @@ from agent.queue.types import REEMBED_BACKFILL_REVISIT_MS
 from agent.states import Lifecycle
 from agent.worker.handlers import reembed_backfill
 from agent.worker.handlers.reembed_backfill import SPEC
+from agent.worker.profile import active_profile, arm_reembed
 from tests.worker.embedding_model import CLOUD, DIARY, LOCAL, NOTES, Switching, switching
 from tests.worker.memory import add_chunk, add_item, add_summary
 
@@ -146,6 +147,21 @@ def test_lost_queue_in_the_middle_of_a_switch_is_found_again(home: Switching) ->
     assert (home.serving, home.nodes_at(BUILTIN)) == (WORDS, [])
 
 
+def test_when_all_that_was_not_covered_is_deleted_the_new_one_takes_over(home: Switching) -> None:
+    chunks = fill(home, 100)
+    home.finish()
+    home.use("box")
+    home.sweep()
+    home.turn()
+    with home.connection.write():
+        for chunk in chunks[64:]:
+            remove_chunk(home.connection, chunk)
+        home.connection.run("DELETE FROM mem_tree_jobs")
+    assert home.serving == BUILTIN
+    home.finish()
+    assert (home.serving, home.nodes_at(BUILTIN)) == (WORDS, [])
+
+
 def test_a_crash_in_the_middle_repeats_no_more_than_the_call_in_flight(home: Switching) -> None:
     class Dies(BaseException):
         pass
@@ -229,6 +245,13 @@ def test_private_nodes_keep_their_old_vectors_until_the_cloud_takes_over(home: S
     assert home.serving == CLOUDY
 
 
+def test_what_the_built_in_profile_did_for_a_private_source_is_armed_for_the_model_in_use(home: Switching) -> None:
+    home.use("far")
+    stood_in = active_profile(home.context, "seal", ["diary"])
+    assert stood_in.embedder.signature == BUILTIN
+    assert arm_reembed(home.context, stood_in).dedupe_key == f"reembed_backfill:{CLOUDY}"
+
+
 def test_a_private_source_that_is_opened_is_embedded_then(home: Switching) -> None:
     fill(home, 2)
     fill(home, 2, "diary", first=2)
@@ -252,6 +275,20 @@ def test_a_source_that_becomes_private_and_is_opened_again_loses_nothing(home: S
     home.use("far", NOTES)
     home.finish()
     assert home.nodes_at(CLOUDY) == [1, 2, 3]
+
+
+def test_a_source_that_is_opened_while_it_is_being_marked_loses_nothing(home: Switching) -> None:
+    fill(home, 1)
+    home.use("far")
+    home.finish()
+    fill(home, 600, first=1)
+    home.use("far", replace(NOTES, private=True))
+    home.arm()
+    home.turn()
+    assert home.held().count(-2) == 512
+    home.use("far", NOTES)
+    home.finish()
+    assert len(home.nodes_at(CLOUDY)) == 601
 
 
 def test_a_model_at_home_embeds_what_the_cloud_may_not_see(home: Switching) -> None:
