@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, TypeVar
 
 from agent.errors import JobFailure
@@ -99,8 +102,8 @@ class OllamaProvider:
 
         def translate(error: Exception) -> JobFailure:
             import httpx
-            import ollama
 
+            ollama = _sdk()
             if isinstance(error, ollama.ResponseError):
                 status = error.status_code if error.status_code >= 300 else 500
                 reply = Reply(status, message=str(error.error), headers=self._headers)
@@ -119,14 +122,13 @@ class OllamaProvider:
         if self._client is None:
             import httpcore
             import httpx
-            import ollama
 
             from agent.models.providers.connecting import client_settings
 
             async def remember(response: httpx.Response) -> None:
                 self._headers = {name.lower(): value for name, value in response.headers.items()}
 
-            self._client = ollama.AsyncClient(
+            self._client = _sdk().AsyncClient(
                 host=self._endpoint.base_url,
                 headers={"authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else None,
                 event_hooks={"response": [remember]},
@@ -137,22 +139,23 @@ class OllamaProvider:
     async def _chat(self, ask: ChatAsk) -> ChatAnswer:
         model = await self._model(self._endpoint.chat_model)
         limit = self._limit(model)
+        smallest = 0
         while True:
             needed = int((ask.prompt_tokens + TEMPLATE_TOKENS) * self._margin) + ask.max_output_tokens
             least = ask.prompt_tokens + ask.max_output_tokens
             if least > limit:
                 raise self._failing.too_long(self._endpoint.chat_model, least, limit)
-            size = context_size(needed, limit)
+            size = max(context_size(needed, limit), smallest)
             try:
                 return await self._ask_once(ask, model, size)
             except _Overflow:
                 if size >= limit:
                     raise
                 self._margin *= 2  # its tokenizer makes more of this language than ours: a larger context, once more
+                smallest = min(2 * size, limit)  # the same size would be refused again
 
     async def _ask_once(self, ask: ChatAsk, model: _Model, size: int) -> ChatAnswer:
-        import ollama
-
+        ollama = _sdk()
         try:
             return await self._read(ask, size, thinks=model.can_think and not self._no_thinking)
         except ollama.ResponseError as error:
@@ -247,6 +250,22 @@ class OllamaProvider:
     def _limit(self, model: _Model) -> int:
         known = [each for each in (model.context_tokens, self._endpoint.context_tokens) if each]
         return min(known, default=UNKNOWN_CONTEXT)
+
+
+def _sdk() -> Any:
+    # Importing it makes a client at once, from whatever proxies the environment names, and fails where one of them is
+    # of a kind that it does not know (a desktop's socks://). No client of ours is made that way.
+    if "ollama" not in sys.modules:
+        before = os.environ.get("no_proxy")
+        os.environ["no_proxy"] = "*"
+        try:
+            import_module("ollama")
+        finally:
+            if before is None:
+                del os.environ["no_proxy"]
+            else:
+                os.environ["no_proxy"] = before
+    return sys.modules["ollama"]
 
 
 def context_size(needed: int, limit: int) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 HEAVY = ("openai", "anthropic", "ollama", "httpx", "httpx2", "httpcore", "httpcore2", "pydantic", "anyio", "asyncio")
 
 _OPEN = """
@@ -43,6 +45,13 @@ def _run(code: str) -> str:
 
 def test_opening_a_provider_loads_no_sdk() -> None:
     assert _run(_OPEN.format(heavy=HEAVY)).splitlines() == ["import []", "open []"]
+
+
+def test_a_proxy_that_no_sdk_knows_does_not_keep_a_local_model_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("all_proxy", "socks://127.0.0.1:9/")
+    for provider in ("ollama", "openai", "anthropic"):
+        code = _CALL.format(provider=provider) + "import os; print(os.environ.get('no_proxy'))"
+        assert _run(code).splitlines() == ["unreachable", str([provider]), "None"]
 
 
 def test_a_call_loads_the_one_sdk_that_it_uses() -> None:
