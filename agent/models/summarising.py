@@ -180,7 +180,10 @@ class _Reading:
         """Return how many tokens of content go into one call."""
         values = self._values(self._request.budget_tokens, self._what())
         own = prompt_tokens(self._prompts.messages(values, fenced(b"", ""), "too_long"))
-        room = room_for_content(self._calls, own) >> self._calls.tries(self._fit).count
+        room, refused = room_for_content(self._calls, own), self._calls.tries(self._fit).count
+        if refused:
+            # Parts of what was refused, not of what the model was taken to hold: the same would be asked again.
+            room = min(room, sum(piece.tokens for piece in self._pieces)) >> refused
         if room < LEAST_ROOM:
             raise too_small(self._calls)
         return room
