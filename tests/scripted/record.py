@@ -18,7 +18,7 @@ ANSWERED, CLOSED_BY_CLIENT, CUT = "answered", "closed_by_client", "cut"
 class Call:
     """One request. ``kind``: ``chat``, ``embed``, ``models``, ``facts`` or ``other``. Times are monotonic seconds.
 
-    ``ended`` and ``how``: when and how it was over (``answered``, ``closed_by_client``, ``cut`` by the server), ``None``
+    ``ended`` and ``how``: when and how it ended (``answered``, ``closed_by_client``, ``cut`` by the server); ``None``
     and ``""`` while it is in flight. When it began, ``side_by_side`` calls were in flight, it included.
     """
 
@@ -77,7 +77,7 @@ class Record:
             self._write("first_byte", {"number": call.number, "first_byte": call.first_byte})
 
     def end(self, call: Call, how: str) -> None:
-        """Take in that a call is over, the first word counts; before its last byte, at which a caller starts its next."""
+        """Take in that a call is over, the first word counts; before its last byte, which lets a caller go on."""
         with self.change:
             if call.ended is not None:
                 return
