@@ -40,7 +40,6 @@ def asking(home: str, code: str, times: int, now_ms: int, barrier: Any, results:
     provider = FakeProvider([ChatAnswer("tea", 11, 3) if code == "answer" else failure(code)])
     memory = FakeMemory(available=1 << 40)
     money = Money(database.connection, paths, FakeClock(now_ms), provider, FakeKeys(), memory, {"box": LOCAL})
-    money.calls().context_tokens()
     barrier.wait(30)
     found: list[str] = []
     for _ in range(times):
