@@ -11,17 +11,20 @@ import numpy as np
 import pytest
 
 from agent.clock import FakeClock
+from agent.config import ModelsIntent
 from agent.db import Connection
 from agent.db.nodes import remove_chunk
 from agent.gate import LlmGate
+from agent.models.calls import OPENER_KEY
 from agent.paths import Paths
-from agent.profile_intent import LOCAL_RESOURCE
+from agent.profile_intent import LOCAL_RESOURCE, ProfileIntent
 from agent.queue.holds import HoldRow, put_hold_tx
 from agent.recall import vectors
 from agent.recall.search import SearchResult, search
 from agent.recall.serving import LIMIT_S, serving_profile
 from agent.recall.vectors import window_index
 from agent.states import Hold, Lifecycle, Searched
+from tests.scripted import serving
 from tests.worker.embedding_model import CLOUD, DIMENSIONS, LOCAL, PROFILES, SECOND, Switching, switching
 from tests.worker.memory import add_chunk, add_item
 
@@ -248,3 +251,20 @@ def test_vectors_are_of_the_stored_scale(embedded: Switching) -> None:
     assert index is not None
     norms = np.linalg.norm(index.matrix.astype(float), axis=1)
     assert np.allclose(norms, 127, atol=1.5)
+
+
+@pytest.mark.parametrize("provider", ["ollama", "openai"])
+def test_over_a_real_socket_nodes_and_queries_meet_in_one_space(home: Switching, provider: Any) -> None:
+    fill(home, 20)
+    with serving() as server:
+        profile = ProfileIntent(
+            *("socket", provider, "scripted-chat", "scripted-embed", 64), base_url=server.base_url(provider)
+        )
+        home.context.shared.pop(OPENER_KEY)
+        home.context.intent = replace(home.context.intent, profiles=(profile,), models=ModelsIntent(active="socket"))
+        home.finish()
+        assert home.serving == f"{provider}:scripted-embed@64"
+        found = find(home, NEEDLE)
+    assert (found.searched, found.note) == (Searched.FULL, None)
+    assert found.hits[0].text == NEEDLE
+    assert home.connection.value("SELECT sum(calls) FROM mem_tree_usage") == 2
