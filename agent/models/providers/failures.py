@@ -164,21 +164,25 @@ class Failing:
 
     def said(self, reply: Reply, asked: Iterable[str] = ()) -> str:
         """Return the server's own words as far as they may be shown: at most 200 characters, quoting nobody."""
-        code = redact(f"HTTP {reply.status} {reply.code}".strip() if reply.status >= 300 else reply.code)
+        spoken = "" if self._quotes_key(reply.code) else reply.code
+        code = redact(f"HTTP {reply.status} {spoken}".strip() if reply.status >= 300 else spoken)
         message = " ".join(reply.message.split())
         if not message or self._quotes(message, asked):
             return code[:MAX_SAID]
         return f"{code}: {redact(message)}".strip(": ")[:MAX_SAID]
 
     def _quotes(self, message: str, asked: Iterable[str]) -> bool:
-        key = self._endpoint.key or ""
-        if any(key[at : at + _KEY_WINDOW] in message for at in range(max(0, len(key) - _KEY_WINDOW + 1))):
-            return True
-        if key and key in message:
+        if self._quotes_key(message):
             return True
         texts = [" ".join(text.split()) for text in asked]
         windows = [message[at : at + _QUOTED_WINDOW] for at in range(max(1, len(message) - _QUOTED_WINDOW + 1))]
         return any(window in text for text in texts for window in windows)
+
+    def _quotes_key(self, text: str) -> bool:
+        key = self._endpoint.key or ""
+        if any(key[at : at + _KEY_WINDOW] in text for at in range(max(0, len(key) - _KEY_WINDOW + 1))):
+            return True
+        return bool(key) and key in text
 
     def _auth(self, status: int, detail: str) -> JobFailure:
         if self._endpoint.key:
