@@ -57,6 +57,14 @@ def test_a_key_is_in_no_text_of_a_failure_nor_in_what_it_came_from(
     assert failure.__context__ is None
 
 
+@pytest.mark.parametrize("place", ["code", "type", "param"])
+def test_a_key_that_is_quoted_beside_the_message_is_in_no_text_either(place: str) -> None:
+    body = {"error": {"message": "Incorrect API key provided", place: KEY}}
+    failure = run(failure_with("openai", saying(401, body), key=KEY))
+    assert failure.code == "auth_failed"
+    assert KEY[4:16] not in _everything(failure)
+
+
 def test_a_key_is_not_in_the_repr_of_an_endpoint() -> None:
     assert KEY not in repr(endpoint("openai", "http://127.0.0.1", key=KEY))
 
