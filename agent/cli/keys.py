@@ -94,7 +94,8 @@ def _set(output: Output, paths: Paths, name: str, in_file: bool) -> None:
     users = f", for {', '.join(found.profiles)}" if found.profiles else ""
     output.line(f"the key {name} is {where}{users}")
     if found.requeued:
-        output.line(f"{found.requeued} jobs that lacked it are tried again")
+        jobs = "1 job that lacked it is" if found.requeued == 1 else f"{found.requeued} jobs that lacked it are"
+        output.line(f"{jobs} tried again")
     if found.notice:
         output.note(found.notice, "")
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from agent.config_edit import edit_intent
+from agent.db import Connection
 from agent.models.key_file import write_key_file
 from agent.models.keys import login_end_ms
 from agent.paths import Paths
@@ -233,6 +234,40 @@ def test_status_names_what_profiles_want_and_the_doctor_says_how_to_mend_it(
     assert check["ok"]
     assert "openai in the keyring" in check["detail"]
     assert "models.example.org is missing" in check["detail"]
+
+
+def test_what_lacked_the_key_is_tried_again_when_it_is_set_and_nothing_else(
+    sapwood: Sapwood, paths: Paths, connection: Connection, ring: Path, piped: Any
+) -> None:
+    add_profile(paths, "gpt", provider="openai")
+    add_profile(paths, "router", provider="openai", base_url="https://models.example.org/v1")
+    with connection.write():
+        for key, reason, scope in (
+            ("a", "auth_failed", "gpt"),
+            ("b", "auth_failed", "router"),
+            ("c", "model_missing", "gpt"),
+        ):
+            connection.run(
+                """
+                INSERT INTO mem_tree_jobs
+                       (kind, payload_json, status, max_attempts, available_at_ms, created_at_ms, dedupe_key,
+                        failure_reason, failure_class, failure_scope)
+                VALUES ('seal', '{}', 'failed', 5, 0, 0, ?, ?, 'unrecoverable', ?)
+                """,
+                (key, reason, scope),
+            )
+        connection.run(
+            """
+            INSERT INTO mem_tree_holds (scope, code, reason, until_ms, failures, openings, changed_at_ms)
+            VALUES ('gpt', 'auth_failed', 'it says so', 9000000000000, 0, 1, 0)
+            """
+        )
+    piped(KEY)
+    ran = sapwood("key", "set", "openai")
+    assert ran.out == "the key openai is in the keyring, for gpt\n1 job that lacked it is tried again\n"
+    rows = dict(connection.all("SELECT dedupe_key, status FROM mem_tree_jobs ORDER BY id"))
+    assert rows == {"a": "ready", "b": "failed", "c": "failed"}
+    assert not connection.value("SELECT count(*) FROM mem_tree_holds WHERE openings > 0")
 
 
 def test_key_that_no_profile_wants_is_stored_and_told(sapwood: Sapwood, paths: Paths, ring: Path, piped: Any) -> None:

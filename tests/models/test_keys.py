@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -258,6 +259,19 @@ def test_writers_wait_for_one_another(paths: Paths, wait_until: Callable[..., No
 
 def test_a_process_has_one_keeper_for_each_home(paths: Paths, clock: FakeClock) -> None:
     assert open_keys(paths, clock) is open_keys(paths, clock)
+
+
+def test_who_asks_for_a_key_loads_no_keyring_library(paths: Paths) -> None:
+    code = (
+        "import sys\n"
+        "from agent.clock import SYSTEM_CLOCK\n"
+        "from agent.models.keys import open_keys\n"
+        "from agent.paths import find_paths\n"
+        "print(open_keys(find_paths(), SYSTEM_CLOCK).get('openai').state)\n"
+        "print([name for name in ('keyring', 'secretstorage', 'jeepney', 'asyncio') if name in sys.modules])\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30)
+    assert ran.stdout.split() == ["unavailable", "[]"], ran.stderr
 
 
 def test_the_fake_answers_as_the_real_one_does() -> None:
