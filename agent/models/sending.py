@@ -1,8 +1,9 @@
 """One call of a model, from its first byte to its last or to the moment that somebody says it must end.
 
 The call runs on asyncio with the SDK's own async client, so that cancelling it closes its socket at once, before the
-first token too. An event loop for each call: making one costs a fraction of a millisecond, and nothing is left behind
-that could keep an idle worker awake or a connection open to a cloud that its owner has left.
+first token too. An event loop and a client for each call: they cost 0.4 and 2.5 ms (measured against a loop and a client
+that are kept), and nothing is left behind that could keep an idle worker awake or a connection open to a cloud that its
+owner has left.
 """
 
 from __future__ import annotations
