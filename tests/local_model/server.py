@@ -29,10 +29,10 @@ class LocalServer:
 
 
 @contextmanager
-def local_server(context_tokens: int = CONTEXT_TOKENS) -> Iterator[LocalServer]:
-    """Run the server as a process of its own; it ends with the block, or with us."""
+def local_server(context_tokens: int = CONTEXT_TOKENS, port: int = 0) -> Iterator[LocalServer]:
+    """Run the server as a process of its own; it ends with the block, or with us. Port 0: any that is free."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.local_model.server", str(context_tokens)],
+        [sys.executable, "-m", "tests.local_model.server", str(context_tokens), str(port)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -61,8 +61,10 @@ def main() -> int:
     params.model_alias = {MODEL}
     params.n_ctx = int(sys.argv[1])
     params.n_parallel = 1
+    # One thread: two wait for each other in a loop, and stand still where another program has the second core.
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.hostnames = ["127.0.0.1"]
-    params.port = 0
+    params.port = int(sys.argv[2])
     server = xllamacpp.Server(params)
     print(server.listening_address, flush=True)
     sys.stdin.read()
