@@ -41,7 +41,9 @@ class JobGuard:
         if current is None or current.name != profile.name or current.address != profile.address:
             return Postponed(now_ms, "the owner has switched to another model", "", profile.name)
         if not is_local and not current.has_consent():
-            words = "the owner has withdrawn the consent to send text there"
+            words = (
+                f"text may not be sent to {current.host} before its owner agrees: `sapwood model use {profile.name}`"
+            )
             return Postponed(now_ms, words, Hold.NO_CONSENT, profile.name)
         if is_local:
             # What runs here is ended at once; what a cloud does is paid for and loads nobody.
