@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from agent.actions.checks.result import Check
 from agent.actions.keys import FILE, key_status, wanted_by
 from agent.config import load_intent
+from agent.errors import ConfigBroken
 from agent.models.key_file import read_key_file
 from agent.models.keys import HINTS
 from agent.states import KeyState
@@ -22,7 +23,11 @@ def look_at_keys(paths: Paths) -> Iterator[Check]:
 
     Where no profile wants a key the keyring is not asked: it could ask its owner in turn. Blocks for at most 5 s.
     """
-    intent = load_intent(paths).intent
+    try:
+        intent = load_intent(paths).intent
+    except ConfigBroken:
+        yield Check("keys", True, "not compared: the settings cannot be read")
+        return
     file = read_key_file(paths)
     if not wanted_by(intent) and not file.keys and not file.problem:
         yield Check("keys", True, "no profile wants one")
