@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.clock import iso
+from agent.db.faults import is_database_fault
 from agent.errors import JobFailure, Postponed
 from agent.models.breaker import (
     MENDED_BY_CHAT,
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 
 OPENER_KEY, KEYS_KEY, MEMORY_KEY, FACTS_KEY = "open_provider", "model_keys", "memory_probe", "model_facts"
 """What stands in ``shared``: a test's way to a provider, to keys and to the memory; what servers said of models."""
+LATE_KEY = "answers_to_be_stored"
+"""Answers that the database refused (a full disk): they are stored as soon as it takes them, and not asked for again."""
+MOST_LATE = 1_000
 
 SPARE_S = 15.0
 """A call ends so long before its job's limit of time: the supervisor's kill must never come first."""
@@ -69,6 +73,7 @@ def calls_of(context: JobContext, profile: ProfileIntent, kind: str, guard: Call
             lambda: context.intent_now,
             context.shared,
             context.intent.time_limit_s(kind) - SPARE_S,
+            SHORTEST_S,
         ),
         profile,
         kind,
@@ -109,7 +114,9 @@ class NoGuard:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What calls need to know. ``limit_s`` is counted from when the calls were made for a job."""
+    """What calls need to know. ``limit_s`` is counted from when the calls were made for a job; what a call gets of it
+    is never less than ``shortest_s``.
+    """
 
     connection: Connection
     paths: Paths
@@ -117,6 +124,7 @@ class Surroundings:
     intent: Callable[[], Intent]
     shared: dict[str, Any]
     limit_s: float | None
+    shortest_s: float = 0.5
 
 
 @dataclass
@@ -196,6 +204,7 @@ class Calls:
     # -- what was answered
 
     def find(self, unit: WorkUnit) -> str | None:
+        self._store_late()
         return find_result(self._connection, unit)
 
     def tries(self, unit: WorkUnit) -> Tries:
@@ -203,6 +212,16 @@ class Calls:
 
     def keep(self, answer: ChatAnswer, results: Sequence[tuple[WorkUnit, Sequence[str], str]]) -> None:
         found = self._of(answer)
+        try:
+            lifted = self._keep(found, results)
+        except Exception as error:
+            late = self._late()
+            if is_database_fault(error) and len(late) < MOST_LATE:
+                late.append((found, tuple(results)))
+            raise
+        self._bring_back(lifted, MENDED_BY_CHAT)
+
+    def _keep(self, found: _Answered, results: Sequence[tuple[WorkUnit, Sequence[str], str]]) -> bool:
         now_ms = self._clock.now_ms()
         with self._connection.write(full=True):
             for unit, node_ids, result in results:
@@ -211,7 +230,17 @@ class Calls:
             lifted = self._meter_tx(found, found.spent)
         found.is_metered = True
         found.is_kept = found.is_kept or bool(results)
-        self._bring_back(lifted, MENDED_BY_CHAT)
+        return lifted
+
+    def _store_late(self) -> None:
+        late = self._late()
+        while late:
+            self._keep(*late[0])
+            del late[0]
+
+    def _late(self) -> list[tuple[_Answered, tuple[tuple[WorkUnit, Sequence[str], str], ...]]]:
+        found: list[Any] = self._around.shared.setdefault(LATE_KEY, [])
+        return found
 
     def refuse(self, answer: ChatAnswer | None, refused: Sequence[tuple[WorkUnit, str]]) -> None:
         now_ms = self._clock.now_ms()
@@ -503,14 +532,19 @@ class Calls:
 
             return (given or open_provider)(endpoint)
 
+        if given is None:
+            from agent.models.providers.opening import load_sdk
+
+            load_sdk(endpoint.provider)
         return send(open_it, ask, lambda: self._guard.look(self._profile), endpoint.total_s)
 
     def _limit_s(self) -> float:
-        limit_s = self._profile.total_seconds
-        if self._around.limit_s is not None:
-            # What the job did before counts as well.
-            limit_s = min(limit_s, self._around.limit_s - (self._clock.monotonic() - self._started))
-        return max(SHORTEST_S, limit_s)
+        total_s, around = self._profile.total_seconds, self._around
+        if around.limit_s is None:
+            return total_s
+        # What the job did before counts as well.
+        left_s = around.limit_s - (self._clock.monotonic() - self._started)
+        return min(total_s, max(around.shortest_s, left_s))
 
     def _zone(self) -> Any:
         return zone_of(self._around.intent().schedule.timezone)

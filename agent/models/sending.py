@@ -1,7 +1,7 @@
 """One call of a model, from its first byte to its last or to the moment that somebody says it must end.
 
 The call runs on asyncio with the SDK's own async client, so that cancelling it closes its socket at once, before the
-first token too. An event loop and a client for each call: they cost 0.4 and 2.5 ms (measured against a loop and a client
+first token too. An event loop and a client for each call: they cost 0.4 and 2.5 ms (measured against a loop and client
 that are kept), and nothing is left behind that could keep an idle worker awake or a connection open to a cloud that its
 owner has left.
 """
@@ -35,6 +35,9 @@ def send(
     """
     import asyncio
 
+    problem = look()
+    if problem is not None:
+        raise problem
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(_watched(open_it, ask, look, limit_s))

@@ -2,7 +2,8 @@
 
 Both sides import this and nothing of each other. The life line is the reading end of a one-way
 ``multiprocessing.Pipe``: ``STOP`` on it means *take no new job, leave the running one at its next check, release, exit
-with 0*, ``LEAVE`` *finish the running job first*; its end of file means *the supervisor is gone: exit at once, releasing nothing* (nobody may be left to wait).
+with 0*, ``LEAVE`` *finish the running job first*; its end of file means *the supervisor is gone: exit at once,
+releasing nothing* (nobody may be left to wait).
 """
 
 from __future__ import annotations

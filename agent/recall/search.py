@@ -133,9 +133,10 @@ def search(
     """Return the best nodes for a query, by score, then the newest, then by id.
 
     ``profile`` is that of the serving signature (``serving.py``); where its model cannot be asked, words alone are
-    searched.     Times are UTC milliseconds, both ends included. With ``intent`` paths are those of the owner's disk. Raises
-    ``UsageFault`` for an impossible limit or kind. Blocks for some tens of milliseconds at 100,000 nodes (the first
-    search of a process for some hundreds: the vectors are read then), and for the embedder where it is a remote one.
+    searched. Times are UTC milliseconds, both ends included. With ``intent`` paths are those of the owner's disk.
+    Raises ``UsageFault`` for an impossible limit or kind. Blocks for some tens of milliseconds at 100,000 nodes
+    (the first search of a process for some hundreds: the vectors are read then), and for the embedder where it is a
+    remote one.
     """
     filters = _filters(limit, source, kind, since_ms, until_ms, entity)
     searched = coverage(connection, profile.embedder.signature, source)

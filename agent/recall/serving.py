@@ -1,4 +1,4 @@
-"""Whose vectors a search compares with, and how its words become one: the signature that serves decides, not the newest.
+"""Whose vectors a search compares with, and how its words become one: the signature that serves decides.
 
 The built-in table is asked in this process. A model is asked like by everybody else, through its gate and with consent,
 holds and limits before it; a person waits, so it gets three seconds. Where it cannot be asked, words alone are searched
@@ -65,7 +65,7 @@ def serving_profile(
 
 
 def _profile_with(intent: Intent, signature: str) -> ProfileIntent | None:
-    """Return the profile to ask for a signature: the active one, else a local one. A cloud that was left is not asked."""
+    """Return the profile to ask for a signature: the active one, else a local one; no cloud that was left."""
     active = intent.active_profile
     if active is not None and _signature(active) == signature:
         return active

@@ -103,7 +103,7 @@ class OllamaProvider:
         def translate(error: Exception) -> JobFailure:
             import httpx
 
-            ollama = _sdk()
+            ollama = load()
             if isinstance(error, ollama.ResponseError):
                 status = error.status_code if error.status_code >= 300 else 500
                 reply = Reply(status, message=str(error.error), headers=self._headers)
@@ -128,7 +128,7 @@ class OllamaProvider:
             async def remember(response: httpx.Response) -> None:
                 self._headers = {name.lower(): value for name, value in response.headers.items()}
 
-            self._client = _sdk().AsyncClient(
+            self._client = load().AsyncClient(
                 host=self._endpoint.base_url,
                 headers={"authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else None,
                 event_hooks={"response": [remember]},
@@ -155,7 +155,7 @@ class OllamaProvider:
                 smallest = min(2 * size, limit)  # the same size would be refused again
 
     async def _ask_once(self, ask: ChatAsk, model: _Model, size: int) -> ChatAnswer:
-        ollama = _sdk()
+        ollama = load()
         try:
             return await self._read(ask, size, thinks=model.can_think and not self._no_thinking)
         except ollama.ResponseError as error:
@@ -252,7 +252,8 @@ class OllamaProvider:
         return min(known, default=UNKNOWN_CONTEXT)
 
 
-def _sdk() -> Any:
+def load() -> Any:
+    """Return the SDK, imported without a look at the proxies of the environment. Blocks the first time."""
     # Importing it makes a client at once, from whatever proxies the environment names, and fails where one of them is
     # of a kind that it does not know (a desktop's socks://). No client of ours is made that way.
     if "ollama" not in sys.modules:

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from agent.errors import JobFailure
 
 if TYPE_CHECKING:
     from agent.models.providers.protocol import Endpoint, Provider
+
+
+def load_sdk(provider: str) -> None:
+    """Import what a provider speaks with, where it is not loaded yet. Blocks for up to 3 s the first time.
+
+    Done by itself before a call begins: nothing is watched while an import runs, and who left the model meanwhile must
+    find that nothing was sent.
+    """
+    if provider == "ollama":
+        from agent.models.providers.ollama import load
+
+        load()
+    elif provider in ("openai", "anthropic"):
+        import_module(provider)
 
 
 def open_provider(endpoint: Endpoint) -> Provider:

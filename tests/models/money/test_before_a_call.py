@@ -79,6 +79,13 @@ def test_what_the_guard_says_is_raised_before_anything_is_sent(money: Money) -> 
     assert money.provider.asked == []
 
 
+def test_who_leaves_while_the_sdk_is_loaded_finds_that_nothing_was_sent(money: Money) -> None:
+    switched = Postponed(money.clock.now_ms(), "the owner has switched to another model", "", "box")
+    with pytest.raises(Postponed, match="switched"):
+        money.calls(guard=Refusing(switched, after=1)).chat(ASK, [])
+    assert money.provider.asked == []
+
+
 def test_a_call_under_way_is_ended_when_the_guard_says_so_and_its_connection_is_closed(money: Money) -> None:
     money.provider.outcomes = [SILENCE]
     switched = Postponed(money.clock.now_ms(), "the owner has switched to another model", "", "box")
