@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 OPENER_KEY, KEYS_KEY, MEMORY_KEY, FACTS_KEY = "open_provider", "model_keys", "memory_probe", "model_facts"
 """What stands in ``shared``: a test's way to a provider, to keys and to the memory; what servers said of models."""
 LATE_KEY = "answers_to_be_stored"
-"""Answers that the database refused (a full disk): they are stored as soon as it takes them, and not asked for again."""
+"""Answers that the database refused (a full disk): stored as soon as it takes them, and not asked for again."""
 MOST_LATE = 1_000
 
 SPARE_S = 15.0

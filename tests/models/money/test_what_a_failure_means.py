@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from agent.errors import JobFailure, Postponed
@@ -180,17 +182,8 @@ def test_one_text_that_a_server_always_chokes_on_comes_to_an_end_and_a_server_th
 
 def test_a_server_that_is_silent_counts_as_unreachable_and_its_connection_is_closed(money: Money) -> None:
     money.provider.outcomes = [SILENCE]
-    from dataclasses import replace
-
-    from agent.models import calls
-
-    calls_before = calls.SHORTEST_S
-    try:
-        calls.SHORTEST_S = 0.05
-        with pytest.raises(JobFailure) as found:
-            money.calls(replace(LOCAL, total_seconds=0.05)).chat(ASK, [])
-    finally:
-        calls.SHORTEST_S = calls_before
+    with pytest.raises(JobFailure) as found:
+        money.calls(replace(LOCAL, total_seconds=0.05)).chat(ASK, [])
     assert found.value.code == "unreachable"
     assert money.provider.closed == len(money.provider.endpoints)
     assert money.hold().failures == 1

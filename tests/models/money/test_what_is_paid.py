@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 from dataclasses import replace
@@ -144,6 +145,27 @@ def test_an_answer_about_what_was_forgotten_meanwhile_is_paid_for_and_not_stored
     assert calls.find(unit(first)) is None
     assert money.connection.value("SELECT count(*) FROM mem_tree_result_inputs") == 0
     assert money.usage()[0][3] == 1
+
+
+def test_an_answer_that_a_full_disk_refused_is_stored_later_and_not_asked_for_again(
+    money: Money, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (node,) = chunks(money.connection, "one")
+    calls = money.calls()
+    answer = calls.chat(ASK, [])
+    with monkeypatch.context() as patch:
+        patch.setattr("agent.models.calls.store_result_tx", full_disk)
+        with pytest.raises(OSError, match="No space"):
+            calls.keep(answer, [(unit(node), [node], "{}")])
+    assert money.usage() == []
+    assert money.calls().find(unit(node)) == "{}"
+    assert money.usage() == [("box", "small:1b", "seal", 1, 0, 11, 3)]
+    assert money.calls().find(unit(node)) == "{}"
+    assert money.usage()[0][3] == 1
+
+
+def full_disk(*_: object) -> bool:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 # -- a process that dies ----------------------------------------------------------------------------------------------
