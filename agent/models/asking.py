@@ -34,13 +34,16 @@ def room_for_content(calls: ModelCalls, prompt: int) -> int:
     return int((calls.context_tokens() - output_limit(calls)) / _ESTIMATE_IS_SHORT) - prompt
 
 
-def too_small(calls: ModelCalls) -> JobFailure:
-    """Return the failure of a model whose context does not hold a prompt."""
+def too_small(calls: ModelCalls, *, refused: bool = False) -> JobFailure:
+    """Return the failure of a model whose context does not hold a prompt; ``refused``: its server said so itself."""
     profile = calls.profile
+    found = f"{calls.context_tokens()} tokens do not hold the question and an answer"
+    if refused:
+        found = f"its server refused small parts too, though it should take {calls.context_tokens()} tokens"
     return JobFailure.unrecoverable(
         CONTEXT_OVERFLOW,
         title=f"the context of {profile.chat_model} is too small",
-        detail=f"profile '{profile.name}': {calls.context_tokens()} tokens do not hold the question and an answer",
+        detail=f"profile '{profile.name}': {found}",
         hint=f"`sapwood config set profiles.{profile.name}.context_tokens N`, or another model",
     )
 

@@ -185,7 +185,7 @@ class _Reading:
             # Parts of what was refused, not of what the model was taken to hold: the same would be asked again.
             room = min(room, sum(piece.tokens for piece in self._pieces)) >> refused
         if room < LEAST_ROOM:
-            raise too_small(self._calls)
+            raise too_small(self._calls, refused=bool(refused))
         return room
 
     def _asked(self, task: str, pieces: Sequence[Piece], budget: int, what: str) -> _Asked:

@@ -19,6 +19,7 @@ from agent.queue.counts import count_jobs, count_running
 from agent.queue.enqueue import enqueue_many_tx
 from agent.queue.holds import HoldRow, read_hold
 from agent.queue.registry import Registry
+from agent.queue.sweep import is_open
 from agent.queue.wake import wake_workers
 from agent.supervisor.held import active_hold, claimable_kinds
 from agent.supervisor.result import Ended, FinishedHook, IdleHook, SupervisorArgs, SupervisorResult, failed, unfinished
@@ -154,7 +155,9 @@ class OnceRun:
             return None
         if self._housekeeping.sweep_now(connection, self._watcher.current, wall_ms):
             return None
-        jobs = list(self._idle_hook(connection, wall_ms)) if self._idle_hook is not None else []
+        asked = list(self._idle_hook(connection, wall_ms)) if self._idle_hook is not None else []
+        # What was parked for a reason is not asked for anew: it would only fail again, and hide that reason.
+        jobs = [job for job in asked if is_open(connection, job)]
         if self._guard.is_stuck([job.dedupe_key or job.payload_json for job in jobs]):
             return unfinished(self._guard.reason)
         if jobs and self._enqueue(connection, jobs, wall_ms):
@@ -162,7 +165,8 @@ class OnceRun:
         left = list(self._finished_hook(connection)) if self._finished_hook is not None else []
         reason = self._guard.verdict(quiet, wall_ms, left)
         if reason:
-            return unfinished(self._with_cause(connection, reason, quiet))
+            failed_jobs = count_jobs(connection, wall_ms).failed
+            return unfinished(self._with_cause(connection, reason, quiet), failed_jobs)
         merge_pieces(connection, MERGE_S)
         return SupervisorResult(Ended.FINISHED, failed_jobs=count_jobs(connection, wall_ms).failed)
 

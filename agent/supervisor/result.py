@@ -96,6 +96,6 @@ def failed(reason: str) -> SupervisorResult:
     return SupervisorResult(Ended.FAILED, reason)
 
 
-def unfinished(reason: str) -> SupervisorResult:
+def unfinished(reason: str, failed_jobs: int = 0) -> SupervisorResult:
     """Return the end of a ``--once`` that left something undone."""
-    return SupervisorResult(Ended.UNFINISHED, reason)
+    return SupervisorResult(Ended.UNFINISHED, reason, failed_jobs=failed_jobs)

@@ -59,7 +59,9 @@ def test_no_word_of_a_private_source_reaches_a_cloud_and_it_is_grown_all_the_sam
         assert unfinished(grown.connection) == []
         assert problems(grown.connection) == []
         assert grown.failed() == []
-        by = dict(grown.connection.all("SELECT source_id, max(signature) FROM mem_tree_summaries GROUP BY source_id"))
+        by: dict[str, str] = dict(
+            grown.connection.all("SELECT source_id, max(signature) FROM mem_tree_summaries GROUP BY source_id")
+        )
         assert by["mail"].startswith("builtin")
         assert by["notes"].startswith("openai")
 

@@ -111,3 +111,18 @@ def test_an_empty_account_is_said_at_the_end_of_the_run_and_the_next_one_grows_a
     code, words = home.run()
     assert (code, words) == (0, "everything is grown")
     home.assert_whole()
+
+
+def test_a_server_that_takes_no_text_is_said_at_the_end_of_the_run_and_asked_no_more(home: Home) -> None:
+    home.server.use("too_long_input")
+    code, words = home.run()
+    assert code != 0
+    assert "not everything is grown: not finished: " in words
+    failed = home.value("SELECT count(*) FROM mem_tree_jobs WHERE status = 'failed'")
+    assert f"{failed} failed, see `sapwood jobs --status failed`" in words
+    with home.opened() as connection:
+        reasons = connection.all("SELECT dedupe_key, failure_reason FROM mem_tree_jobs WHERE status = 'failed'")
+    assert {reason for _, reason in reasons} == {"context_overflow"}
+    assert len({key for key, _ in reasons}) == failed, "each of them once"
+    asked = Counter(json.dumps(call.body) for call in home.server.calls("chat"))
+    assert len(asked) < 40
