@@ -3,7 +3,9 @@
 A sentence is chosen for being central (it shares words with the rest of the group), for what it holds (numbers, names,
 decisions) and for saying what is not said yet. From the third level on almost every sentence is a statement that was
 chosen twice: there it counts how many fit, and a sentence is left out only for its length or for being a repetition.
-Nothing depends on a clock or on any other text than the group's: the same group gives the same bytes.
+Nothing depends on a clock or on any other text than the group's: the same group gives the same bytes, in every process.
+Words are in sets, whose order is another one in each process, so their weights are added by ``fsum``, which rounds once
+whatever the order: a last digit that differs is enough to choose another sentence.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from math import log, sqrt
+from math import fsum, log, sqrt
 
 from agent.models.builtin.lines import Origin, Sentence, header_line, in_periods, read, read_whole, title_of, written
 from agent.models.builtin.rules.cues import CAUSE, CHATTER, COMMITMENT, DEADLINE, DECISION
@@ -77,7 +79,7 @@ class _Choice:
         self._title = title
         spread = Counter(term for sentence in found for term in sentence.terms)
         self._weight = {term: log(1.0 + len(found) / count) for term, count in spread.items()}
-        self._whole = [sum(map(self._weight.__getitem__, sentence.terms)) for sentence in found]
+        self._whole = [fsum(map(self._weight.__getitem__, sentence.terms)) for sentence in found]
         self._weigh(spread)
         self._said: set[str] = set()
         self._taken: Counter[int] = Counter()
@@ -93,7 +95,7 @@ class _Choice:
         """Set the worth of each sentence: how central it is, and what it holds."""
         # A sentence's likeness to all the others is a sum over its words: linear, no matrix of sentences.
         pull = {term: self._weight[term] * log(count) for term, count in spread.items()}
-        central = [sum(map(pull.__getitem__, each.terms)) / sqrt(len(each.terms) + 1.0) for each in self._found]
+        central = [fsum(map(pull.__getitem__, each.terms)) / sqrt(len(each.terms) + 1.0) for each in self._found]
         most = max(central, default=0.0) or 1.0
         repeated = Counter(sentence.text for sentence in self._found)
         for sentence, pulled in zip(self._found, central, strict=True):
@@ -157,7 +159,7 @@ class _Choice:
             return 0.0
         fresh = 1.0
         if not self._said.isdisjoint(sentence.terms):
-            fresh -= sum(map(self._weight.__getitem__, sentence.terms & self._said)) / whole
+            fresh -= fsum(map(self._weight.__getitem__, sentence.terms & self._said)) / whole
             if fresh < _TOLD_ALREADY:
                 return 0.0
         worth = sqrt(sentence.worth) if self._high else sentence.worth * fresh
