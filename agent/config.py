@@ -190,9 +190,12 @@ class Intent:
         return profile.is_local(self.models.local_hosts)
 
     def is_private(self, source_id: str) -> bool:
-        """Return whether nothing of this source may go to a cloud."""
+        """Return whether nothing of this source may go to a cloud.
+
+        So it is with a source that nobody names (any more): what its owner would say of it is not known.
+        """
         source = self.source(source_id)
-        return source is not None and source.private
+        return source is None or source.private
 
     def time_limit_s(self, kind: str) -> float:
         """Return after how many seconds a run of this kind is ended."""

@@ -150,6 +150,8 @@ class Calls:
         self._guard = guard
         self._started = around.clock.monotonic()
         self._answered: list[_Answered] = []
+        self._sources: tuple[str, ...] = ()
+        """Whose words the call holds."""
         self._probe_ms: int | None = None
         """Until when the profile's hold goes on while ours is the one call that is tried after it."""
 
@@ -315,10 +317,11 @@ class Calls:
         asked lifts the hold with ``_lift_tx``.
         """
         self._guarded()
+        self._sources = tuple(sources)
         intent = self._around.intent()
         is_local = intent.is_local(self._profile)
         self._need_consent(intent, is_local)
-        self._refuse_private(intent, is_local, sources)
+        self._refuse_private(intent, is_local)
         self._pass_hold()
         try:
             self._stay_within_limit(tokens)
@@ -379,8 +382,19 @@ class Calls:
             )
             raise self._hold(Hold.NO_CONSENT, reason, NO_CONSENT_MS)
 
-    def _refuse_private(self, intent: Intent, is_local: bool, sources: Iterable[str]) -> None:
-        if is_local or not any(intent.is_private(source) for source in sources):
+    def _look(self) -> Exception | None:
+        """Return why the call must end: what the guard says, or that its words may not leave this machine any more."""
+        problem = self._guard.look(self._profile)
+        if problem is not None:
+            return problem
+        intent = self._around.intent()
+        if intent.is_local(self._profile) or not any(map(intent.is_private, self._sources)):
+            return None
+        # The next run takes another profile for them.
+        return Postponed(self._clock.now_ms(), "a source of these words is private now", "", None)
+
+    def _refuse_private(self, intent: Intent, is_local: bool) -> None:
+        if is_local or not any(map(intent.is_private, self._sources)):
             return
         # Who asks chose another profile for these words; that it comes here is a fault of the program, or the owner
         # called the source private a moment ago. Neither is worth a try.
@@ -536,7 +550,7 @@ class Calls:
             from agent.models.providers.opening import load_sdk
 
             load_sdk(endpoint.provider)
-        return send(open_it, ask, lambda: self._guard.look(self._profile), endpoint.total_s)
+        return send(open_it, ask, self._look, endpoint.total_s)
 
     def _limit_s(self) -> float:
         total_s, around = self._profile.total_seconds, self._around

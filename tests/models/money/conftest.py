@@ -24,6 +24,7 @@ LOCAL = ProfileIntent("box", "ollama", "small:1b", embedding_model="tiny-embed",
 CLOUD = ProfileIntent(
     "far", "openai", "large", consent="api.openai.com", price_in=2.0, price_out=10.0, embedding_model="embed"
 )
+NOTES = SourceIntent("notes", "folder", "notes", ("/n",))
 ASK = ChatAsk((Message("system", "Answer in one word."), Message("user", "What is the kettle for?")), 20, 30)
 
 Outcome = Exception | ChatAnswer | EmbedAnswer | Callable[[], Any]
@@ -102,13 +103,14 @@ class Money:
     profiles: dict[str, ProfileIntent]
     active: str = "box"
     timezone: str = "UTC"
-    sources: tuple[SourceIntent, ...] = ()
+    sources: tuple[SourceIntent, ...] = (NOTES,)
+    local_hosts: tuple[str, ...] = ()
     shared: dict[str, Any] = field(default_factory=dict)
 
     @property
     def intent(self) -> Intent:
         return Intent(
-            models=ModelsIntent(active=self.active),
+            models=ModelsIntent(active=self.active, local_hosts=self.local_hosts),
             schedule=ScheduleIntent(timezone=self.timezone),
             profiles=tuple(self.profiles.values()),
             sources=self.sources,

@@ -8,11 +8,12 @@ import pytest
 
 from agent.config import SourceIntent
 from agent.errors import JobFailure, LeaseLost, Postponed
+from agent.models.calls import KEYS_KEY
 from agent.models.keys import KeyResult
 from agent.models.providers.protocol import ChatAsk, Message, ModelFacts
 from agent.profile_intent import ProfileIntent
 from agent.states import Hold, KeyState
-from tests.models.money.conftest import ASK, CLOUD, LOCAL, SILENCE, Money
+from tests.models.money.conftest import ASK, CLOUD, LOCAL, NOTES, SILENCE, Money
 
 MINUTE_MS = 60_000
 
@@ -71,6 +72,66 @@ def test_a_private_source_never_goes_to_a_cloud_whoever_asks(money: Money) -> No
     assert money.provider.asked == []
     money.calls(LOCAL).chat(ASK, ["diary"])
     assert len(money.provider.asked) == 1, "what stays on this machine may be asked"
+
+
+def test_words_of_a_source_that_nobody_names_any_more_never_go_to_a_cloud(money: Money) -> None:
+    with pytest.raises(JobFailure) as found:
+        money.calls(CLOUD).chat(ASK, ["notes", "taken-out"])
+    assert found.value.code == "private_source"
+    with pytest.raises(JobFailure) as found:
+        money.calls(CLOUD).embed(["a line"], ["taken-out"])
+    assert found.value.code == "private_source"
+    assert money.provider.asked == []
+    money.calls(LOCAL).chat(ASK, ["taken-out"])
+    assert len(money.provider.asked) == 1
+
+
+def test_a_source_that_becomes_private_while_the_key_is_looked_for_is_not_sent(money: Money) -> None:
+    class Slow:
+        def get(self, name: str, look: object = None) -> KeyResult:
+            del name, look
+            money.sources = (replace(NOTES, private=True),)
+            return KeyResult(KeyState.VALUE, "a-key")
+
+        def forget(self, name: str) -> None:
+            del name
+
+    calls = money.calls(CLOUD)
+    money.shared[KEYS_KEY] = Slow()
+    with pytest.raises(Postponed, match="private"):
+        calls.chat(ASK, ["notes"])
+    assert money.provider.asked == []
+
+
+def test_a_call_under_way_ends_when_its_source_becomes_private(money: Money) -> None:
+    def make_private() -> None:
+        money.sources = (replace(NOTES, private=True),)
+
+    money.provider.during = make_private
+    money.provider.outcomes = [SILENCE]
+    with pytest.raises(Postponed, match="private"):
+        money.calls(replace(CLOUD, total_seconds=5.0)).chat(ASK, ["notes"])
+    assert money.provider.closed == len(money.provider.endpoints)
+    assert money.hold("far") is None, "nothing is wrong with the profile"
+
+
+def test_a_host_that_is_no_longer_named_as_local_gets_no_private_words_from_a_call_that_took_it_for_one(
+    money: Money,
+) -> None:
+    near = replace(CLOUD, name="near", base_url="http://box.example/v1", consent="box.example", key="openai")
+    money.sources, money.local_hosts = (replace(NOTES, private=True),), ("box.example",)
+    calls = money.calls(near)
+
+    class Slow:
+        def get(self, name: str, look: object = None) -> KeyResult:
+            del name, look
+            money.local_hosts = ()
+            return KeyResult(KeyState.VALUE, "a-key")
+
+    money.shared[KEYS_KEY] = Slow()
+    with pytest.raises(Postponed, match="private"):
+        calls.chat(ASK, ["notes"])
+    assert money.provider.asked == []
 
 
 def test_what_the_guard_says_is_raised_before_anything_is_sent(money: Money) -> None:

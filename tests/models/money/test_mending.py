@@ -203,6 +203,7 @@ def test_a_start_compares_what_was_spent_with_the_lines_beside_the_ledger(money:
 def test_answers_that_a_rebuild_kept_go_a_day_after_all_has_grown(money: Money) -> None:
     from agent.db.state import REGROWING_KEY, get_state, set_state
 
+    money.sources = ()
     with money.connection.write():
         node = add_chunk(money.connection, add_item(money.connection), "We meet on Monday.")
     unit = WorkUnit.of("extract", "t", "s", "kept", node)
