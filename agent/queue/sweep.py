@@ -91,3 +91,11 @@ def is_open(connection: Connection, job: NewJob) -> bool:
     if status in (JobStatus.FAILED, JobStatus.CANCELLED):
         return job.input_hash is not None and job.input_hash != input_hash
     return True
+
+
+def has_failed(connection: Connection, job: NewJob) -> bool:
+    """Return whether the newest row of a job's key has failed. Reads only."""
+    newest = connection.value(
+        "SELECT status FROM mem_tree_jobs WHERE dedupe_key = ? ORDER BY id DESC LIMIT 1", (job.dedupe_key,)
+    )
+    return bool(newest == JobStatus.FAILED)

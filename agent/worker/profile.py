@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from agent.queue.sweep import has_failed
 from agent.queue.types import REEMBED_BACKFILL_REVISIT_MS, NewJob, Plan
 
 if TYPE_CHECKING:
@@ -50,10 +51,12 @@ def builtin_summariser(profile: Profile) -> Summariser:
     return BuiltinSummariser()
 
 
-def arm_reembed(context: JobContext, profile: Profile) -> NewJob:
+def arm_reembed(context: JobContext, profile: Profile) -> list[NewJob]:
     """Return the back-fill of vectors for nodes that this run made; a little later, so that a burst is one batch.
 
-    It is that of the active profile, also where the built-in one stood in for a private source.
+    It is that of the active profile, also where the built-in one stood in for a private source. Nothing where that
+    back-fill has failed: as for a sweep, only a mended cause, its rest or its owner opens it again. Otherwise every
+    node that grows would have a model asked once more that is missing, or answers in vain and is paid for it.
     """
     signature = profile.embedder.signature
     if profile.resource is None and context.intent.active_profile is not None and OPENER_KEY not in context.shared:
@@ -61,11 +64,13 @@ def arm_reembed(context: JobContext, profile: Profile) -> NewJob:
 
         signature = open_profile(context.intent, context.shared).embedder.signature
     job = NewJob.reembed_backfill(signature)
-    return replace(job, available_at_ms=context.clock.now_ms() + REEMBED_BACKFILL_REVISIT_MS)
+    if has_failed(context.connection, job):
+        return []
+    return [replace(job, available_at_ms=context.clock.now_ms() + REEMBED_BACKFILL_REVISIT_MS)]
 
 
 def with_reembed(plan: Plan, context: JobContext, profile: Profile) -> Plan:
     """Return a plan of the tree with the back-fill armed, where it writes anything."""
     if plan.writes is None:
         return plan
-    return replace(plan, follow_ups=(*plan.follow_ups, arm_reembed(context, profile)))
+    return replace(plan, follow_ups=(*plan.follow_ups, *arm_reembed(context, profile)))

@@ -12,9 +12,12 @@ from agent.db.nodes import remove_chunk
 from agent.db.serving import embedding_progress
 from agent.db.wipe import wipe
 from agent.errors import JobFailure
+from agent.models.mending import mend
 from agent.paths import Paths
+from agent.queue.enqueue import enqueue_many_tx
 from agent.queue.recovery import recover_stale_locks
 from agent.queue.registry import Registry
+from agent.queue.requeue import self_heal
 from agent.queue.run import run_once
 from agent.queue.types import REEMBED_BACKFILL_REVISIT_MS
 from agent.states import Lifecycle
@@ -249,7 +252,8 @@ def test_what_the_built_in_profile_did_for_a_private_source_is_armed_for_the_mod
     home.use("far")
     stood_in = active_profile(home.context, "seal", ["diary"])
     assert stood_in.embedder.signature == BUILTIN
-    assert arm_reembed(home.context, stood_in).dedupe_key == f"reembed_backfill:{CLOUDY}"
+    (armed,) = arm_reembed(home.context, stood_in)
+    assert armed.dedupe_key == f"reembed_backfill:{CLOUDY}"
 
 
 def test_a_private_source_that_is_opened_is_embedded_then(home: Switching) -> None:
@@ -397,6 +401,41 @@ def test_what_is_everybodys_matter_is_no_refusal(home: Switching, code: str) -> 
     assert home.row()[2] == code
     assert len(home.server.asked) == 1
     assert home.held() == [None] * 5
+
+
+def grow_and_arm(home: Switching, rounds: int, first: int = 100) -> None:
+    """Let a node grow so many times, as extraction does: the back-fill is armed for each, and a minute goes by."""
+    for at in range(rounds):
+        fill(home, 1, first=first + at)
+        with home.connection.write():
+            enqueue_many_tx(home.connection, arm_reembed(home.context, active_profile(home.context)), 0)
+        home.clock.advance(60)
+        home.turn()
+
+
+def test_a_missing_embedding_model_is_asked_once_however_much_grows(home: Switching) -> None:
+    home.use("box")
+    home.server.out = JobFailure.unrecoverable("model_missing", title="it has no such model")
+    grow_and_arm(home, 20)
+    assert len(home.server.asked) == 1
+    assert home.connection.value("SELECT count(*) FROM mem_tree_jobs") == 1, "one row says it"
+    home.server.out = None
+    mend(home.connection, home.clock.now_ms(), scopes=["box"], codes=["model_missing"])
+    home.finish()
+    assert home.nodes_at(WORDS) == list(range(1, 21))
+    grow_and_arm(home, 1, first=200)
+    assert home.nodes_at(WORDS) == list(range(1, 22))
+
+
+def test_vectors_of_no_use_are_not_paid_for_again_whenever_a_node_grows(home: Switching) -> None:
+    home.use("box")
+    home.server.dimensions = 64
+    grow_and_arm(home, 30)
+    assert len(home.server.asked) == 3, "as many as the row has attempts"
+    home.server.dimensions = 256
+    self_heal(home.connection, home.clock.now_ms())
+    home.finish()
+    assert home.nodes_at(WORDS) == list(range(1, 31))
 
 
 def test_vectors_of_another_size_are_nobodys_text(home: Switching) -> None:

@@ -156,7 +156,7 @@ def _decide(
             return []
         jobs = _follow_ups(connection, chunk, lifecycle, intent)
         if lifecycle is not Lifecycle.DROPPED:
-            jobs.append(arm_reembed(context, profile))
+            jobs += arm_reembed(context, profile)
         return jobs
 
     return Plan(writes)
