@@ -9,7 +9,20 @@ from collections.abc import Sequence
 
 import click
 
-from agent.cli import completion, export, forgetting, intent, keeping, keys, memory, queue, records, running, sources
+from agent.cli import (
+    completion,
+    export,
+    forgetting,
+    intent,
+    keeping,
+    keys,
+    memory,
+    models,
+    queue,
+    records,
+    running,
+    sources,
+)
 from agent.cli.command import SETTINGS, global_options, output_of
 
 INTERRUPTED = 130
@@ -22,7 +35,7 @@ COMMANDS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ("Forgetting", (forgetting.remember, forgetting.forget, forgetting.remove)),
     ("Its work", (queue.jobs, queue.retry, queue.cancel, queue.pause, queue.resume)),
     ("Keeping it", (keeping.backup, keeping.restore, keeping.rebuild, export.export, running.doctor)),
-    ("Settings", (intent.config, keys.key, intent.usage, records.logs, completion.completion)),
+    ("Settings", (intent.config, models.model, keys.key, intent.usage, records.logs, completion.completion)),
 )
 
 

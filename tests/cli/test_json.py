@@ -25,6 +25,7 @@ CASES: dict[str, tuple[str, str]] = {
     "jobs": ("jobs", "jobs"),
     "key": ("key status", "stored keyring file"),
     "logs": ("logs", "lines"),
+    "model": ("model", "active profiles"),
     "open": ("open", "error"),
     "pause": ("pause 1h", "paused_until"),
     "rebuild": ("rebuild --summaries --yes", ""),
