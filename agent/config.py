@@ -17,7 +17,7 @@ import msgspec
 
 from agent.errors import ConfigBroken
 from agent.paths import Paths
-from agent.profile_intent import BUILTIN, ProfileIntent
+from agent.profile_intent import BUILTIN, ProfileIntent, profile_problem
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
@@ -157,8 +157,17 @@ class SourceIntent:
 
 
 @dataclass(frozen=True)
+class WrongProfile:
+    """A table of ``profiles`` that is none: why, and what helps. It stops nothing but itself."""
+
+    name: str
+    problem: str
+    hint: str
+
+
+@dataclass(frozen=True)
 class Intent:
-    """All of ``config.toml``."""
+    """All of ``config.toml``. ``wrong_profiles`` are left out of ``profiles``."""
 
     queue: QueueIntent = field(default_factory=QueueIntent)
     limits: LimitsIntent = field(default_factory=LimitsIntent)
@@ -171,6 +180,7 @@ class Intent:
     power: PowerIntent = field(default_factory=PowerIntent)
     profiles: tuple[ProfileIntent, ...] = ()
     sources: tuple[SourceIntent, ...] = ()
+    wrong_profiles: tuple[WrongProfile, ...] = ()
 
     def source(self, source_id: str) -> SourceIntent | None:
         """Return the source with this id, or ``None``."""
@@ -184,6 +194,28 @@ class Intent:
     def active_profile(self) -> ProfileIntent | None:
         """The active profile; ``None`` for the built-in one and for a name that no profile has."""
         return self.profile(self.models.active)
+
+    @property
+    def active_problem(self) -> tuple[str, str] | None:
+        """Why no model can be asked for what waits, and what helps; ``None`` for a profile that says enough.
+
+        Nothing is failed for that: what needs a model waits until its owner has mended it.
+        """
+        name, profile = self.models.active, self.active_profile
+        if name == BUILTIN:
+            return None
+        if profile is None:
+            wrong = next((each for each in self.wrong_profiles if each.name == name), None)
+            if wrong is not None:
+                return f"the model profile '{name}' cannot be used: {wrong.problem}", wrong.hint
+            known = ", ".join([BUILTIN, *(each.name for each in self.profiles)])
+            return f"there is no model profile '{name}'", f"`sapwood model use NAME`; there are: {known}"
+        if profile.embedding_model and profile.embedding_dimensions is None:
+            return (
+                f"it is not known yet how long the vectors of {profile.embedding_model} are",
+                f"`sapwood model test {name}` finds that out",
+            )
+        return None
 
     def is_local(self, profile: ProfileIntent) -> bool:
         """Return whether what is sent to a profile's address stays on this machine or one the owner named as local."""
@@ -220,11 +252,52 @@ def parse_intent(text: str, environ: Mapping[str, str] | None = None) -> Intent:
     try:
         data: dict[str, Any] = tomllib.loads(text)
         _override(data, os.environ if environ is None else environ)
-        return msgspec.convert(data, Intent, strict=True)
+        data.pop("wrong_profiles", None)
+        tables = data.pop("profiles", [])
+        intent = msgspec.convert(data, Intent, strict=True)
+        return replace(intent, **_profiles(tables, intent.models.local_hosts))
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, ValueError) as error:
         raise ConfigBroken(
             "config.toml cannot be read", str(error), "mend what is named with `sapwood config edit`"
         ) from error
+
+
+def _profiles(tables: Any, local_hosts: tuple[str, ...]) -> dict[str, Any]:
+    """Return the profiles that can be used and those that cannot. Raises ``ValueError`` where these are no tables."""
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise ValueError("profiles are tables of their own - at `$.profiles`")
+    sound: dict[str, ProfileIntent] = {}
+    wrong: list[WrongProfile] = []
+    for at, table in enumerate(tables):
+        name = str(table.get("name", f"number {at + 1}"))
+        try:
+            profile = msgspec.convert(table, ProfileIntent, strict=True)
+        except msgspec.ValidationError as error:
+            said = str(error).replace("`$", f"`$.profiles[{at}]")
+            wrong.append(WrongProfile(name, said, "mend it with `sapwood config edit`"))
+            continue
+        problem = _key_problem(profile) or profile_problem(profile, local_hosts)
+        if problem is None and name in sound:
+            problem = ("another profile has this name", "give one of the two another name with `sapwood config edit`")
+        if problem is None:
+            sound[name] = profile
+        else:
+            wrong.append(WrongProfile(name, *problem))
+    return {"profiles": tuple(sound.values()), "wrong_profiles": tuple(wrong)}
+
+
+def _key_problem(profile: ProfileIntent) -> tuple[str, str] | None:
+    """Return the problem of a profile that has a key in the place of a key's name. It is not repeated anywhere."""
+    if not profile.key:
+        return None
+    from agent.masking.mask import mask_secrets
+
+    if mask_secrets(profile.key) == profile.key:
+        return None
+    return (
+        "a key stands in config.toml, where the name of one belongs",
+        f"take it out and make a new one at the provider; `sapwood key set {profile.provider}` keeps it",
+    )
 
 
 class EnvironmentBroken(ConfigBroken):

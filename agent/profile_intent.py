@@ -7,6 +7,7 @@ is a cloud profile otherwise. Nothing is looked up for that: the words of ``conf
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -28,6 +29,7 @@ DEFAULT_URLS = {
     "openai": "https://api.openai.com/v1",
     "anthropic": "https://api.anthropic.com",
 }
+_KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -112,3 +114,40 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def profile_problem(profile: ProfileIntent, local_hosts: Iterable[str]) -> tuple[str, str] | None:
+    """Return why a profile cannot be used and what helps, ``None`` for one that can. Pure; asks nobody.
+
+    Never repeats what stands as its ``key``: that may be a key itself.
+    """
+    set_it = f"sapwood config set profiles.{profile.name}"
+    if profile.name == BUILTIN:
+        return "builtin is the name of the profile that is part of Sapwood", "give it another name"
+    if not profile.chat_model.strip():
+        return "chat_model is empty", f"say which model: `{set_it}.chat_model MODEL`"
+    if profile.embedding_model and profile.provider == "anthropic":
+        return "Anthropic has no embedding models", f"`{set_it}.embedding_model --default`: the built-in table embeds"
+    if profile.key and not _KEY_NAME.fullmatch(profile.key):
+        return "key is no name of a key", f"name it as `sapwood key set` does: `{set_it}.key NAME`"
+    return _address_problem(profile, local_hosts, f"`{set_it}.base_url URL`")
+
+
+def _address_problem(profile: ProfileIntent, local_hosts: Iterable[str], set_it: str) -> tuple[str, str] | None:
+    try:
+        parts = urlsplit(profile.address)
+        port = parts.port
+    except ValueError:
+        return "base_url is no address", f"write it as http://127.0.0.1:8080/v1: {set_it}"
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        return "base_url is no address of a server", f"write it as http://127.0.0.1:8080/v1: {set_it}"
+    if parts.username is not None or parts.password is not None:
+        return "base_url has a user or a password in it", f"keys go into the keyring: `sapwood key set`; {set_it}"
+    if parts.query or parts.fragment:
+        return "base_url has something behind its path", f"leave out what begins with ? or #: {set_it}"
+    if parts.scheme == "http" and not profile.is_local(local_hosts):
+        return (
+            f"{profile.host} would be sent your text unencrypted (http)",
+            f"write https, or, if that machine is yours: `sapwood config set models.local_hosts {profile.host}`",
+        )
+    return None

@@ -27,6 +27,14 @@ def hold_of(connection: Connection, intent: Intent, now_ms: int) -> HoldRow | No
     return hold if hold.code in NEEDS_OWNER or hold.is_on(now_ms) else None
 
 
+def unusable_words(intent: Intent, queue: QueueCounts) -> tuple[AgentState, str] | None:
+    """Return state and reason where the active profile cannot be used and anything waits for it, else ``None``."""
+    problem = intent.active_problem
+    if problem is None or not (queue.ready or queue.running or queue.deferred or queue.failed):
+        return None
+    return AgentState.ATTENTION, f"{problem[0]}: {problem[1]}"
+
+
 def hold_words(hold: HoldRow | None, queue: QueueCounts, growing: str) -> tuple[AgentState, str] | None:
     """Return state and reason while a hold is on and anything waits for it; ``None`` where it changes nothing.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.actions.asking import asked_about, asked_words
-from agent.actions.held import hold_of, hold_words
+from agent.actions.held import hold_of, hold_words, unusable_words
 from agent.actions.home import NOT_RUNNING
 from agent.actions.pausing import Paused, read_paused
 from agent.actions.times import span_words
@@ -148,7 +148,7 @@ def status(home: Home) -> Status:
     power = _power_of(answer, stored) if running else None
     workers = worker_statuses(home) if running else ()
     growing = growing_words(growth_of(chunks, queue.waiting, summaries, unread))
-    held = hold_words(hold, queue, growing)
+    held = unusable_words(home.intent, queue) or hold_words(hold, queue, growing)
     state, reason = _state(
         running, paused, queue, len(home.intent.sources), home.config_problem, growing, asked, power, held
     )

@@ -29,15 +29,12 @@ def open_profile(intent: Intent, shared: dict[str, Any], calls: ModelCalls | Non
     name = intent.models.active
     if name == BUILTIN:
         return open_builtin(shared)
-    profile = intent.profile(name)
-    if profile is None:
-        known = ", ".join([BUILTIN, *(each.name for each in intent.profiles)])
-        raise JobFailure.unrecoverable(
-            "no_such_profile",
-            title=f"there is no model profile '{name}'",
-            detail=f"models.active in config.toml; there are: {known}",
-            hint=f"`sapwood model use {BUILTIN}`, or add it with `sapwood model add {name}`",
-        )
+    profile = intent.active_profile
+    problem = intent.active_problem
+    if profile is None or problem is not None:
+        title, hint = problem or ("there is no such model profile", f"`sapwood model use {BUILTIN}`")
+        code = "no_such_profile" if profile is None else "profile_incomplete"
+        raise JobFailure.unrecoverable(code, title=title, detail="models.active in config.toml", hint=hint)
     return _open(intent, profile, shared, calls)
 
 
@@ -58,18 +55,12 @@ def _open(intent: Intent, profile: ProfileIntent, shared: dict[str, Any], calls:
     from agent.models.extracting import ModelExtractor
     from agent.models.summarising import ModelSummariser
 
-    if not profile.host:
-        raise _incomplete(profile, "base_url is no address", "write it as http://127.0.0.1:8080/v1")
     embedder: Embedder = open_builtin(shared).embedder
     resource = profile.resource(intent.models.local_hosts)
     is_local = resource == LOCAL_RESOURCE
     if profile.embedding_model:
         from agent.models.embedding import ModelEmbedder
 
-        if profile.embedding_dimensions is None:
-            raise _incomplete(
-                profile, "embedding_dimensions is missing", f"`sapwood model test {profile.name}` finds and writes it"
-            )
         embedder = ModelEmbedder(profile, calls, is_cloud=not is_local)
     return Profile(
         profile.name,
@@ -81,10 +72,4 @@ def _open(intent: Intent, profile: ProfileIntent, shared: dict[str, Any], calls:
         frozenset(str(kind) for kind in JobKind if kind.is_llm_bound() and not profile.calls_model_for(kind)),
         packs=True,
         is_cloud=not is_local,
-    )
-
-
-def _incomplete(profile: ProfileIntent, detail: str, hint: str) -> JobFailure:
-    return JobFailure.unrecoverable(
-        "profile_incomplete", title=f"the model profile '{profile.name}' does not say enough", detail=detail, hint=hint
     )

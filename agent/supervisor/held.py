@@ -31,6 +31,8 @@ def claimable_kinds(
 
     ``is_barred``: ``config.toml`` cannot be read, so that nothing goes to a cloud.
     """
+    if intent.active_problem is not None:
+        return lambda kind: not registry[kind].llm_bound
     profile = intent.active_profile
     if profile is None:
         return None

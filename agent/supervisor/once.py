@@ -182,6 +182,9 @@ class OnceRun:
         hold = active_hold(connection, intent, wall_ms)
         if held_ms is None or (free_ms is not None and free_ms <= wall_ms):
             return Quiet(running, free_ms, before.paused_until_ms)
+        problem = intent.active_problem
+        if problem is not None:
+            return Quiet(running, free_ms, before.paused_until_ms, f"{problem[0]}: {problem[1]}, then run again")
         if hold is None:
             words = "nothing goes to a cloud while config.toml cannot be read: `sapwood config edit`, then run again"
             return Quiet(running, free_ms, before.paused_until_ms, words)

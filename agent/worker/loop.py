@@ -173,6 +173,11 @@ class Loop:
         """Read the intent for the next job, and tell what may hold back the kinds that call its profile's models."""
         intent = self.context.intent = self.intent()
         profile = intent.active_profile
+        if intent.active_problem is not None:
+            # No row is failed for a slip in the settings: what needs a model waits until it is mended.
+            bound = frozenset(kind for kind, spec in self.context.registry.specs.items() if spec.llm_bound)
+            self.capacity.watch(intent.models.active, bound, barred=True)
+            return intent
         if profile is None:
             self.capacity.watch(None, frozenset())
             return intent

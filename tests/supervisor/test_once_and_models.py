@@ -82,6 +82,18 @@ def test_rows_that_are_barred_by_broken_settings_do_not_keep_it_for_ever(
     assert rows.status(model) == "ready"
 
 
+def test_a_name_that_no_profile_has_fails_no_row_and_is_told(
+    start_agent: StartAgent, put: Callable[..., int], rows: Rows, paths: Paths, tmp_path: Path
+) -> None:
+    write_atomically(paths.config_file, '[models]\nactive = "bxo"\n')
+    model = put(job_of("t_think", tmp_path / "left", "model"))
+    plain = put(job_of("t_mark", tmp_path / "left", "plain"))
+    said = start_agent(once=True, **HOOKS).wait(30)
+    assert (said["ended"], said["code"]) == ("unfinished", 1)
+    assert "there is no model profile 'bxo': `sapwood model use NAME`" in said["reason"]
+    assert (rows.status(model), rows.status(plain)) == ("ready", "done")
+
+
 def test_where_rows_are_parked_the_cause_is_said_beside_what_is_not_finished(
     box: None, start_agent: StartAgent, connection: Connection
 ) -> None:
