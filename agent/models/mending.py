@@ -16,7 +16,7 @@ from agent.models.breaker import MENDED_BY_CHAT
 from agent.models.results import prune_tries
 from agent.models.spending import reconcile
 from agent.profile_intent import BUILTIN
-from agent.queue.holds import HoldRow, all_holds, bring_forward, lift_hold_tx, read_hold
+from agent.queue.holds import HoldRow, all_holds, bring_forward, lift_hold_tx, mend_hold_clock, read_hold
 from agent.queue.requeue import requeue_failed
 from agent.queue.wake import wake_workers
 from agent.states import Hold, JobKind
@@ -60,6 +60,7 @@ def tend(paths: Paths, connection: Connection, intent: Intent, now_ms: int, at_s
     ``at_start``: no worker runs yet, so what was spent is compared with the lines beside the ledger. Raises
     ``OSError`` where these cannot be read.
     """
+    mend_hold_clock(connection, now_ms)
     _tend_holds(connection, intent, now_ms, str(paths.database))
     _tidy_results(connection, intent, now_ms)
     if at_start:
@@ -121,7 +122,7 @@ def _is_mended(connection: Connection, intent: Intent, profile: ProfileIntent, h
 def _try_one(connection: Connection, profile: ProfileIntent, hold: HoldRow | None, now_ms: int, key: str) -> None:
     """Requeue the newest parked row of a profile, unless there is another one to try."""
     if hold is None or not hold.openings:
-        if now_ms - _tried_ms.get(key, 0) < TRY_EVERY_MS:
+        if 0 <= now_ms - _tried_ms.get(key, 0) < TRY_EVERY_MS:
             return
         _tried_ms[key] = now_ms
     kinds = [str(kind) for kind in JobKind if kind.is_llm_bound() and profile.calls_model_for(str(kind))]

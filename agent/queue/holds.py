@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.queue.recovery import CLOCK_SLACK_MS
 from agent.queue.wake import wake_workers
 from agent.states import Hold
 
@@ -66,6 +67,26 @@ def put_hold_tx(connection: Connection, hold: HoldRow, now_ms: int) -> None:
 def lift_hold_tx(connection: Connection, scope: str) -> bool:
     """Remove a profile's hold inside the caller's transaction; return whether there was one."""
     return bool(connection.run("DELETE FROM mem_tree_holds WHERE scope = ?", (scope,)))
+
+
+def mend_hold_clock(connection: Connection, now_ms: int) -> int:
+    """Let holds that were written in the future, before a clock was set back, last as long from now; return how many.
+
+    Reads first. A hold of half a minute would last as long as the clock went back otherwise.
+    """
+    latest = now_ms + CLOCK_SLACK_MS
+    if connection.value("SELECT 1 FROM mem_tree_holds WHERE changed_at_ms > ? LIMIT 1", (latest,)) is None:
+        return 0
+    with connection.write():
+        return connection.run(
+            """
+            UPDATE mem_tree_holds
+               SET until_ms = ?1 + max(until_ms - changed_at_ms, 0),
+                   changed_at_ms = ?1
+             WHERE changed_at_ms > ?2
+            """,
+            (now_ms, latest),
+        )
 
 
 def bring_forward(connection: Connection, scope: str, now_ms: int) -> int:

@@ -146,6 +146,29 @@ def test_a_limit_that_was_raised_or_removed_ends_the_wait(money: Money, limit: i
     assert (money.hold() is None) is ends
 
 
+def test_a_clock_that_is_set_back_makes_no_hold_longer(money: Money) -> None:
+    hold(money, Hold.UNREACHABLE, wait_ms=30_000)
+    tick(money)
+    money.clock.set_wall(money.clock.now_ms() - 30 * DAY_MS)
+    tick(money)
+    assert money.hold().until_ms == money.clock.now_ms() + 30_000
+    money.clock.advance(30)
+    assert ask(money) is None
+    assert money.hold() is None
+
+
+def test_parked_rows_are_tried_after_a_clock_was_set_back_too(money: Money) -> None:
+    money.clock.advance(30 * DAY_MS / 1000)
+    park(money, "model_missing", 1)
+    tick(money)
+    assert statuses(money) == {"ready": 1}
+    money.connection.run("DELETE FROM mem_tree_jobs")
+    money.clock.set_wall(money.clock.now_ms() - 30 * DAY_MS)
+    park(money, "model_missing", 1)
+    tick(money)
+    assert statuses(money) == {"ready": 1}
+
+
 def test_mending_one_cause_of_one_profile_touches_nothing_else(money: Money) -> None:
     park(money, "auth_failed", 3)
     park(money, "budget_exhausted", 2)
