@@ -40,7 +40,8 @@ class ProfileIntent:
     ``embedding_model`` the built-in table embeds, so that switching the chat model re-embeds nothing;
     ``embedding_dimensions`` is found and written by ``sapwood model test``. ``consent`` is the host that the owner
     agreed to send text to: another address needs another consent. Prices are US dollars per million tokens; tokens a
-    day count both ways. ``model_bytes`` is what a local model takes of the memory where its server does not say.
+    day count both ways. ``allow_http``: text may go unencrypted to a host that is not local, because a tunnel of the
+    owner's own encrypts it. ``model_bytes`` is what a local model takes of the memory where its server does not say.
     """
 
     name: ProfileName
@@ -58,6 +59,7 @@ class ProfileIntent:
     price_out: Price | None = None
     daily_tokens: Count | None = None
     json_schema: bool = True
+    allow_http: bool = False
     keep_alive: str = "5m"
     model_bytes: Count | None = None
     connect_seconds: Seconds = 10.0
@@ -145,7 +147,7 @@ def _address_problem(profile: ProfileIntent, local_hosts: Iterable[str], set_it:
         return "base_url has a user or a password in it", f"keys go into the keyring: `sapwood key set`; {set_it}"
     if parts.query or parts.fragment:
         return "base_url has something behind its path", f"leave out what begins with ? or #: {set_it}"
-    if parts.scheme == "http" and not profile.is_local(local_hosts):
+    if parts.scheme == "http" and not (profile.allow_http or profile.is_local(local_hosts)):
         return (
             f"{profile.host} would be sent your text unencrypted (http)",
             f"write https, or, if that machine is yours: `sapwood config set models.local_hosts {profile.host}`",

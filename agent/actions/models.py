@@ -14,7 +14,7 @@ import msgspec
 from agent.actions.consent import Backlog, Sending, estimate_backlog, what_is_sent
 from agent.config_edit import edit_intent
 from agent.errors import AgentFault, JobFailure, UsageFault
-from agent.profile_intent import BUILTIN, ProfileIntent
+from agent.profile_intent import BUILTIN, ProfileIntent, profile_problem
 
 if TYPE_CHECKING:
     from agent.actions.home import Home
@@ -248,19 +248,9 @@ def _check(home: Home, profile: ProfileIntent) -> None:
     taken = {BUILTIN, *(each.name for each in home.intent.profiles)}
     if profile.name in taken:
         raise UsageFault("a profile with this name exists", profile.name, "give it another name, or remove that one")
-    scheme = profile.address.partition("://")[0].lower()
-    if scheme not in ("http", "https") or not profile.host:
-        raise UsageFault("this is no address of a server", profile.address, "write it as http://127.0.0.1:8080/v1")
-    if scheme == "http" and not home.intent.is_local(profile):
-        raise UsageFault(
-            f"{profile.host} would be sent text and key unencrypted",
-            profile.address,
-            f"use https, or name it as yours: sapwood config set models.local_hosts {profile.host}",
-        )
-    if not profile.chat_model.strip():
-        raise UsageFault("the profile needs a model", profile.name, "say which with --model")
-    if profile.embedding_model and profile.provider == "anthropic":
-        raise UsageFault("Anthropic has no embedding models", profile.embedding_model, "leave --embedding-model out")
+    problem = profile_problem(profile, home.intent.models.local_hosts)
+    if problem is not None:
+        raise UsageFault(f"{profile.name} cannot be a profile", *problem)
 
 
 def _embeds_again(home: Home, name: str) -> int:

@@ -98,6 +98,7 @@ def profile_table(name: str, server: Spawned, **more: Any) -> dict[str, Any]:
         "base_url": server.base_url("openai"),
         "key": "",
         "consent": server.host,
+        "allow_http": True,
         **more,
     }
 

@@ -46,7 +46,11 @@ def add_near(sapwood: Sapwood, server: Serving, *more: str) -> None:
 def write_far(paths: Paths, server: Serving, **more: str) -> None:
     """Name the cloud by hand: the command refuses one that is not encrypted, as this one is."""
     lines = ["[[profiles]]", 'name = "far"', 'provider = "openai"', 'chat_model = "scripted-chat"']
-    lines += [f'base_url = "{server.base_url("openai")}"', *(f'{key} = "{value}"' for key, value in more.items())]
+    lines += [
+        f'base_url = "{server.base_url("openai")}"',
+        "allow_http = true",
+        *(f'{key} = "{value}"' for key, value in more.items()),
+    ]
     held = paths.config_file.read_text("utf-8") if paths.config_file.exists() else ""
     paths.config_file.write_text(held + "\n" + "\n".join(lines) + "\n", "utf-8")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from agent.config import Intent, parse_intent
-from agent.errors import ConfigBroken
 from agent.profile_intent import ProfileIntent
 
 
@@ -83,6 +82,22 @@ def test_a_profile_is_read_from_the_intent_and_the_active_one_is_found() -> None
     assert Intent().active_profile is None
 
 
-def test_a_provider_that_nobody_speaks_is_named() -> None:
-    with pytest.raises(ConfigBroken, match="provider"):
-        parse_intent('[[profiles]]\nname = "x"\nprovider = "oracle"\nchat_model = "m"\n', {})
+def test_a_provider_that_nobody_speaks_is_named_and_costs_its_profile_alone() -> None:
+    text = """
+    [pool]
+    max_workers = 3
+    [[profiles]]
+    name = "x"
+    provider = "oracle"
+    chat_model = "m"
+    """
+    intent = parse_intent(text, {})
+    assert (intent.pool.max_workers, intent.profiles) == (3, ())
+    assert "provider" in intent.wrong_profiles[0].problem
+
+
+def test_a_cloud_without_encryption_is_refused_unless_its_owner_allows_it() -> None:
+    table = '[[profiles]]\nname = "x"\nprovider = "openai"\nchat_model = "m"\nbase_url = "http://box.lan/v1"\n'
+    assert "unencrypted" in parse_intent(table, {}).wrong_profiles[0].problem
+    assert parse_intent(table + "allow_http = true\n", {}).profiles[0].name == "x"
+    assert parse_intent(f'{table}[models]\nlocal_hosts = ["box.lan"]\n', {}).profiles[0].name == "x"

@@ -76,6 +76,7 @@ def profile_text(name: str, server: Serving | Spawned, **more: Any) -> str:
         "chat_model": "scripted-chat",
         "base_url": server.base_url("openai"),
         "consent": server.host,
+        "allow_http": True,
         "context_tokens": 8192,
         **more,
     }

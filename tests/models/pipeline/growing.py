@@ -69,6 +69,7 @@ def config_of(provider: str, base_url: str, folder: Path, **profile: Any) -> str
         "provider": provider,
         "chat_model": MODEL,
         "base_url": base_url,
+        "allow_http": True,
         "connect_seconds": 2.0,
         "read_seconds": 0.3,
         "total_seconds": 30.0,
