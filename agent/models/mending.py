@@ -8,10 +8,12 @@ jobs failed when the credit ran out, and nothing brought them back.)
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.db.nodes import prune_results
 from agent.db.state import REGROWING_KEY, get_state, set_state
+from agent.ids import content_hash
 from agent.models.breaker import MENDED_BY_CHAT
 from agent.models.results import prune_tries
 from agent.models.spending import reconcile
@@ -31,6 +33,8 @@ DAY_MS = 24 * 3_600_000
 TRY_EVERY_MS = 15 * 60_000
 """So often a parked row is tried where no hold says when."""
 RESULTS_A_TICK = 1_000
+PROFILE_KEY = "tended_profile"
+"""A hash of the active profile as it was when rows were parked or held for it."""
 
 _tried_ms: dict[str, int] = {}
 """By the memory's path and the profile: when this process tried one last (UTC ms)."""
@@ -82,6 +86,9 @@ def _tend_holds(connection: Connection, intent: Intent, now_ms: int, key: str) -
         mend(connection, now_ms, scopes=[scope])
     if profile is None:
         return
+    if _has_changed(connection, intent, profile):
+        mend(connection, now_ms, scopes=[active])
+        return
     hold = holds.get(active)
     if hold is not None and hold.openings and _is_mended(connection, intent, profile, hold, now_ms):
         mend(connection, now_ms, scopes=[active], codes=[str(hold.code)])
@@ -100,6 +107,21 @@ def _parked(connection: Connection) -> set[str]:
         """
     )
     return {scope for (scope,) in rows}
+
+
+def _has_changed(connection: Connection, intent: Intent, profile: ProfileIntent) -> bool:
+    """Return whether the profile is another than when rows of it were parked, in what a call of it depends on.
+
+    What it is now is remembered. Limits and consent have rules of their own; prices concern no call.
+    """
+    told = replace(profile, consent="", daily_tokens=None, price_in=None, price_out=None)
+    now = content_hash(f"{told!r} {sorted(intent.models.local_hosts)}")
+    before = get_state(connection, PROFILE_KEY)
+    if now == before:
+        return False
+    with connection.write():
+        set_state(connection, PROFILE_KEY, now)
+    return before is not None
 
 
 def _is_mended(connection: Connection, intent: Intent, profile: ProfileIntent, hold: HoldRow, now_ms: int) -> bool:

@@ -169,6 +169,36 @@ def test_parked_rows_are_tried_after_a_clock_was_set_back_too(money: Money) -> N
     assert statuses(money) == {"ready": 1}
 
 
+@pytest.mark.parametrize(
+    "mended",
+    [{"context_tokens": 32_000}, {"chat_model": "larger"}, {"base_url": "http://127.0.0.1:9"}],
+)
+def test_a_profile_that_was_changed_brings_back_what_it_could_not_do(money: Money, mended: dict[str, object]) -> None:
+    for code in ("context_overflow", "model_missing", "not_local"):
+        park(money, code, 2)
+    park(money, "context_overflow", 1, scope=None)
+    hold(money, Hold.MODEL_MISSING)
+    for _ in range(3):
+        tick(money)
+    assert statuses(money) == {"failed": 7}
+    money.profiles["box"] = replace(LOCAL, **mended)  # type: ignore[arg-type]
+    tick(money)
+    assert statuses(money) == {"ready": 6, "failed": 1}
+    assert money.hold() is None
+    money.connection.run("UPDATE mem_tree_jobs SET status = 'failed', failure_scope = 'box' WHERE status = 'ready'")
+    hold(money, Hold.MODEL_MISSING)
+    tick(money)
+    assert statuses(money) == {"failed": 7}, "once for each change"
+
+
+def test_a_host_that_is_named_as_local_now_brings_back_what_was_not_let_there(money: Money) -> None:
+    park(money, "not_local", 2)
+    tick(money)
+    money.local_hosts = ("box.example",)
+    tick(money)
+    assert statuses(money) == {"ready": 2}
+
+
 def test_mending_one_cause_of_one_profile_touches_nothing_else(money: Money) -> None:
     park(money, "auth_failed", 3)
     park(money, "budget_exhausted", 2)
@@ -207,9 +237,12 @@ def test_a_tick_with_nothing_to_mend_writes_nothing(money: Money) -> None:
     before = changes(money.connection)
     for _ in range(3):
         tick(money)
+    assert changes(money.connection) == before
     hold(money, Hold.AUTH_FAILED)
-    before += 1
-    tick(money)
+    tick(money)  # which remembers for which profile
+    before = changes(money.connection)
+    for _ in range(3):
+        tick(money)
     assert changes(money.connection) == before
 
 
