@@ -18,7 +18,15 @@ from agent.models.breaker import MENDED_BY_CHAT
 from agent.models.results import prune_tries
 from agent.models.spending import reconcile
 from agent.profile_intent import BUILTIN
-from agent.queue.holds import HoldRow, all_holds, bring_forward, lift_hold_tx, mend_hold_clock, read_hold
+from agent.queue.holds import (
+    HoldRow,
+    all_holds,
+    bring_forward,
+    bring_stranded_forward,
+    lift_hold_tx,
+    mend_hold_clock,
+    read_hold,
+)
 from agent.queue.requeue import requeue_failed
 from agent.queue.wake import wake_workers
 from agent.states import Hold, JobKind
@@ -65,6 +73,7 @@ def tend(paths: Paths, connection: Connection, intent: Intent, now_ms: int, at_s
     ``OSError`` where these cannot be read.
     """
     mend_hold_clock(connection, now_ms)
+    bring_stranded_forward(connection, now_ms)
     _tend_holds(connection, intent, now_ms, str(paths.database))
     _tidy_results(connection, intent, now_ms)
     if at_start:

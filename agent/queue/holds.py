@@ -20,6 +20,21 @@ if TYPE_CHECKING:
 _COLUMNS = "scope, code, reason, until_ms, failures, openings"
 
 
+STRANDED_MS = 60_000
+"""A row that is due sooner need not be brought forward."""
+_STRANDED = """
+SELECT id
+  FROM (SELECT job.id, job.failure_scope, job.failure_reason, job.failure_class
+          FROM mem_tree_job_kinds AS kinds
+         CROSS JOIN mem_tree_jobs AS job ON job.kind = kinds.kind AND job.phase = 2 AND job.at_ms > ?
+         LIMIT 10000) AS put_off
+ WHERE failure_scope IS NOT NULL
+   AND failure_reason IS NOT NULL
+   AND failure_class IS NULL
+   AND NOT EXISTS (SELECT 1 FROM mem_tree_holds AS hold WHERE hold.scope = failure_scope AND hold.openings > 0)
+"""
+
+
 @dataclass(frozen=True)
 class HoldRow:
     """One profile's hold. ``failures`` calls failed in a row; it was opened ``openings`` times in a row.
@@ -105,6 +120,25 @@ def bring_forward(connection: Connection, scope: str, now_ms: int) -> int:
         )
     if moved:
         wake_workers(connection)
+    return moved
+
+
+def bring_stranded_forward(connection: Connection, now_ms: int) -> int:
+    """Make rows due that were put off for a hold which is not there any more, and return how many. Reads first.
+
+    Such a row settled after its hold was lifted, or its profile's hold went with it. One that failed keeps its rest.
+    """
+    stranded = [job_id for (job_id,) in connection.all(_STRANDED, (now_ms + STRANDED_MS,))]
+    if not stranded:
+        return 0
+    with connection.write():
+        moved = sum(
+            connection.run(
+                "UPDATE mem_tree_jobs SET available_at_ms = ? WHERE id = ? AND status = 'ready'", (now_ms, job_id)
+            )
+            for job_id in stranded
+        )
+    wake_workers(connection)
     return moved
 
 

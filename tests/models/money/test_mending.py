@@ -13,7 +13,9 @@ from agent.models import mending
 from agent.models.mending import DAY_MS, TRY_EVERY_MS, mend, tend
 from agent.models.results import WorkUnit, store_results
 from agent.queue import enqueue
+from agent.queue.claim import claim_next
 from agent.queue.holds import HoldRow, put_hold_tx
+from agent.queue.registry import JobSpec, Registry
 from agent.queue.types import NewJob
 from agent.states import Hold
 from tests.models.money.conftest import ASK, CLOUD, LOCAL, Money, failure
@@ -197,6 +199,34 @@ def test_a_host_that_is_named_as_local_now_brings_back_what_was_not_let_there(mo
     money.local_hosts = ("box.example",)
     tick(money)
     assert statuses(money) == {"ready": 2}
+
+
+@pytest.mark.parametrize("active", ["box", "builtin"])
+def test_a_row_that_is_put_off_after_its_hold_was_lifted_does_not_wait_for_tomorrow(money: Money, active: str) -> None:
+    from agent.queue.settle import settle
+    from agent.queue.types import Defer, Plan
+
+    registry = Registry.of([JobSpec("seal", lambda context, job: Plan())])
+    now_ms = money.clock.now_ms()
+    enqueue(money.connection, NewJob("seal", "{}"), now_ms)
+    job = claim_next(money.connection, registry=registry, worker_id="w", now_ms=now_ms)
+    assert job is not None
+    # Its call met the limit; before it settles, the limit is raised and the hold lifted.
+    later = Defer(now_ms + DAY_MS, "the daily limit is reached", str(Hold.DAILY_LIMIT), "box")
+    settle(money.connection, job, Plan(outcome=later), now_ms)
+    failing = enqueue(money.connection, NewJob("seal", "{}", available_at_ms=now_ms + DAY_MS), now_ms)
+    money.connection.run(
+        "UPDATE mem_tree_jobs SET failure_scope = 'box', failure_reason = 'unreachable', failure_class = 'transient' "
+        "WHERE id = ?",
+        (failing,),
+    )
+    money.active = active
+    tick(money)
+    due: dict[int, int] = dict(money.connection.all("SELECT id, available_at_ms FROM mem_tree_jobs"))
+    assert due == {job.id: now_ms, failing: now_ms + DAY_MS}, "one that backs off goes on resting"
+    before = changes(money.connection)
+    tick(money)
+    assert changes(money.connection) == before
 
 
 def test_mending_one_cause_of_one_profile_touches_nothing_else(money: Money) -> None:
