@@ -6,6 +6,7 @@ A promise of which a part needs something that is not built yet says so in ``lat
 from __future__ import annotations
 
 from tests.promises.row import Row
+from tests.promises.rows_of_money import MONEY
 from tests.promises.rows_of_the_machine import MACHINE
 
 WORK = (
@@ -73,13 +74,23 @@ WORK = (
             "queue/test_requeue.py::test_requeue_failed_takes_both_classes_or_the_reasons_named",
             "queue/test_settle.py::test_a_transient_failure_keeps_its_code_and_its_retry_time",
             "actions/test_doctor.py::test_failed_job_comes_with_its_remedy",
+            "models/money/test_mending.py::test_one_top_up_brings_back_all_165",
+            "models/money/test_mending.py::test_mending_one_cause_of_one_profile_touches_nothing_else",
+            "models/money/test_what_a_failure_means.py::test_success_brings_back_exactly_what_the_cause_had_parked",
+            "cli/test_models.py::test_a_switch_brings_back_what_the_profile_before_could_not_do",
         ),
-        later="mending a key, a credit or a model by itself requeues what it parked: with the profiles that need them",
     ),
     Row(
         "a provider that refuses is not asked again and again",
-        ("queue/test_settle.py::test_an_unrecoverable_failure_is_terminal_on_the_first_attempt",),
-        later="the breaker of a provider and the length of an answer always sent: with the providers",
+        (
+            "queue/test_settle.py::test_an_unrecoverable_failure_is_terminal_on_the_first_attempt",
+            "models/money/test_many_processes.py::test_a_day_of_errors_is_a_hundred_calls_and_not_twelve_thousand",
+            "models/money/test_many_processes.py::test_two_processes_have_one_breaker",
+            "models/money/test_what_a_failure_means.py::"
+            "test_five_failures_in_a_row_open_the_breaker_and_rows_wait_without_a_burnt_attempt",
+            "models/money/test_what_a_failure_means.py::"
+            "test_retry_after_is_respected_to_the_second_and_burns_no_attempt",
+        ),
     ),
     Row(
         "stops and delays wear no job out, and its age counts from its last progress",
@@ -228,8 +239,9 @@ MEMORY = (
         (
             "tree/test_seal.py::test_children_are_given_whole_with_title_and_time",
             "models/test_summary.py::test_an_input_shorter_than_its_budget_passes_through_whole",
+            "models/tasks/test_summaries.py::"
+            "test_an_input_too_long_is_read_in_parts_one_a_run_and_nothing_of_it_is_left_out",
         ),
-        later="the size of a prompt held against the count of tokens: with the models that are given prompts",
     ),
     Row(
         "each mail's chunks hold its own cleaned body, all of it",
@@ -294,8 +306,9 @@ MEMORY = (
             "ingest/test_only_noise_is_refused.py::test_a_signal_that_is_missing_is_left_out_not_counted_as_a_half",
             "ingest/test_only_noise_is_refused.py::test_noise_is_refused",
             "ingest/test_only_noise_is_refused.py::test_no_real_text_is_dropped",
+            "models/tasks/test_share.py::test_of_documents_next_to_nothing_is_asked_about",
+            "models/tasks/test_share.py::test_of_chats_the_doubtful_middle_is_and_several_chunks_go_into_one_call",
         ),
-        later="the share of chunks that is sent to a model is measured: with the models",
     ),
     Row("a day holds that day's material only", later="days are not built yet"),
     Row("days that were missed are made at the next start", later="days are not built yet"),
@@ -337,7 +350,19 @@ MEMORY = (
             "recall/test_search.py::test_equal_texts_come_newest_first_then_by_id",
         ),
     ),
-    Row("a long prompt is not cut silently", later="the context's size is sent: with the provider that has it"),
+    Row(
+        "a long prompt is not cut silently",
+        (
+            "models/providers/test_ollama.py::test_the_context_is_sized_to_the_prompt",
+            "models/providers/test_ollama.py::test_the_server_is_told_to_cut_nothing",
+            "models/providers/test_ollama.py::test_a_prompt_that_an_older_server_cut_in_silence_is_an_overflow",
+        ),
+    ),
 )
 
-TABLES = {"work lost, repeated or stuck": WORK, "wrong or missing memory": MEMORY, "machine and disk": MACHINE}
+TABLES = {
+    "work lost, repeated or stuck": WORK,
+    "wrong or missing memory": MEMORY,
+    "machine, disk and power": MACHINE,
+    "money and trust": MONEY,
+}

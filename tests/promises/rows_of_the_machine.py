@@ -45,14 +45,27 @@ MACHINE = (
             "worker/test_worker_process.py::test_low_priority",
             "gate/test_gate.py::test_default_llm_permits_is_one",
             "gate/test_permits_across_processes.py::test_eight_processes_never_make_more_calls_than_there_are_permits",
+            "supervisor/test_power_agent.py::"
+            "test_on_battery_what_is_cheap_is_done_and_what_loads_the_machine_waits_for_its_owner_or_the_mains",
+            "supervisor/test_power_policy.py::test_what_a_machine_allows",
         ),
-        later="less on a battery and under pressure: with the power policy",
     ),
-    Row("the agent's own work is not taken for pressure", later="with the power policy"),
+    Row(
+        "the agent's own work is not taken for pressure, and no state flickers",
+        (
+            "supervisor/test_power_own_cpu.py::test_its_own_work_holds_nobody_back_and_a_strangers_does_until_it_ends",
+            "supervisor/test_power_policy.py::test_no_noise_changes_the_mode_faster_than_the_dwell",
+        ),
+    ),
     Row(
         "another setting is in force at the next job, without a restart",
-        ("worker/test_worker_process.py::test_the_intent_is_read_again_for_each_job",),
-        later="a withdrawn consent stops a call in under a second: with the providers",
+        (
+            "worker/test_worker_process.py::test_the_intent_is_read_again_for_each_job",
+            "models/pipeline/test_leaving_a_model_in_the_middle.py::"
+            "test_switching_by_hand_closes_the_clouds_connection_and_the_next_call_goes_to_the_new_server",
+            "models/pipeline/test_leaving_a_model_in_the_middle.py::"
+            "test_withdrawn_consent_closes_the_clouds_connection_and_nothing_is_sent_there",
+        ),
     ),
     Row(
         "locks die with the process that holds them",
