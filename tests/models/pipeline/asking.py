@@ -80,7 +80,10 @@ def profile_text(name: str, server: Serving | Spawned, **more: Any) -> str:
         "context_tokens": 8192,
         **more,
     }
-    lines = (f"{key} = {value}" if isinstance(value, int) else f'{key} = "{value}"' for key, value in values.items())
+    lines = (
+        f"{key} = {str(value).lower()}" if isinstance(value, int) else f'{key} = "{value}"'
+        for key, value in values.items()
+    )
     return "[[profiles]]\n" + "\n".join(lines) + "\n"
 
 
