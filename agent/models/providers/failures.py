@@ -164,7 +164,12 @@ class Failing:
 
     def said(self, reply: Reply, asked: Iterable[str] = ()) -> str:
         """Return the server's own words as far as they may be shown: at most 200 characters, quoting nobody."""
-        spoken = "" if self._quotes_key(reply.code) else reply.code
+        asked = tuple(asked)
+        # A code is a word or two of the server's own; only one that is longer can be a quotation.
+        is_quoted = self._quotes_key(reply.code) or (
+            len(reply.code) > _QUOTED_WINDOW and self._quotes(reply.code, asked)
+        )
+        spoken = "" if is_quoted else reply.code
         code = redact(f"HTTP {reply.status} {spoken}".strip() if reply.status >= 300 else spoken)
         message = " ".join(reply.message.split())
         if not message or self._quotes(message, asked):

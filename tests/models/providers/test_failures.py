@@ -188,6 +188,14 @@ def test_a_server_that_quotes_the_owner_is_not_quoted(provider: str) -> None:
     assert "orchard" not in told
 
 
+@pytest.mark.parametrize("place", ["type", "code"])
+def test_a_server_that_quotes_the_owner_as_the_code_of_its_error_is_not_quoted(place: str) -> None:
+    failure = run(failure_with("openai", saying(400, {"error": {place: SECRET_WORDS[:40], "message": "no"}})))
+    told = f"{failure.title} {failure.detail} {failure.hint}"
+    assert "Quist" not in told
+    assert "HTTP 400" in told
+
+
 def test_of_a_server_s_words_at_most_200_characters_are_kept() -> None:
     made = endpoint("openai", "http://127.0.0.1:9")
     said = Failing(made).said(reply_of(400, {"error": {"message": "very long " * 500, "code": "c" * 500}}))
