@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from agent.db import Connection
 
 FAILURES_IN_A_ROW = 5
+REFUSALS_IN_A_ROW = 12
+"""So many answers of no use of an embedding model open the breaker: three find a bad text among hundreds, and eight may
+stand side by side (``worker/embedding_batch.py``)."""
 UNREACHABLE_MS = 30_000
 REFUSED_MS = 60_000
 LOW_MEMORY_MS = 60_000
@@ -89,7 +92,8 @@ def judge(
         if is_on and held is not None:
             return Verdict(None, failure if code == "bad_output" else _later(held))
         failures = 1 if held is None else held.failures + 1
-        if failures < FAILURES_IN_A_ROW and not is_probe:
+        most = REFUSALS_IN_A_ROW if embeds and code == "bad_output" else FAILURES_IN_A_ROW
+        if failures < most and not is_probe:
             openings = 0 if held is None else held.openings
             until_ms = now_ms if held is None else held.until_ms
             return Verdict(HoldRow(scope, Hold.UNREACHABLE, words, until_ms, failures, openings), failure)

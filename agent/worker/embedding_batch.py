@@ -31,8 +31,8 @@ NODES_A_CALL = 64
 SECONDS_A_RUN = 2.0
 MOST_HEAD = 200  # characters: a subject of a thousand would be all that its windows say
 SHRINK = 8
-"""A refused batch comes back as an eighth of itself: three refusals find one text among hundreds, and five in a row
-would open the provider's breaker."""
+"""A refused batch comes back as an eighth of itself: three refusals find one text among hundreds. So many and
+``MOST_REFUSED`` more in a row do not open the provider's breaker yet (``REFUSALS_IN_A_ROW``)."""
 GROW = 2
 """After one that succeeded the next takes so much more: the bad text is still among the next ones, mostly."""
 MOST_REFUSED = 8

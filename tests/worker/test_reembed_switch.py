@@ -15,6 +15,7 @@ from agent.errors import JobFailure
 from agent.models.mending import mend
 from agent.paths import Paths
 from agent.queue.enqueue import enqueue_many_tx
+from agent.queue.holds import read_hold
 from agent.queue.recovery import recover_stale_locks
 from agent.queue.registry import Registry
 from agent.queue.requeue import self_heal
@@ -343,6 +344,18 @@ def test_a_text_that_is_refused_is_found_alone_and_covered_without_a_vector(home
     assert [len(each) for each in home.server.asked][:4] == [64, 8, 16, 32]
     assert len(home.server.asked) < 20
     assert all("number37" not in text for text in home.server.asked[-1])
+
+
+def test_neighbours_that_are_all_refused_keep_nobody_else_from_the_provider(home: Switching) -> None:
+    fill(home, 100)
+    home.server.refuses |= {f"number{at}": "bad_output" for at in range(34, 38)}
+    home.use("box")
+    home.sweep()
+    while home.turn():
+        hold = read_hold(home.connection, "box")
+        assert hold is None or hold.openings == 0, "texts are to blame, not the provider"
+    assert sorted(home.refused()) == [35, 36, 37, 38]
+    assert home.serving == WORDS
 
 
 def test_refusals_are_counted_where_their_owner_sees_them(home: Switching) -> None:
