@@ -27,7 +27,7 @@ from agent.models.budget import day_of, next_midnight_ms, over_limit, tokens_on,
 from agent.models.calling import Tries
 from agent.models.results import count_try_tx, find_result, find_tries, forget_tries_tx, store_result_tx
 from agent.models.spending import Account, Spent, cost_micros, meter_tx, note_spent
-from agent.queue.holds import bring_forward, lift_hold_tx, read_hold
+from agent.queue.holds import bring_forward, lift_hold_tx, put_hold_tx, read_hold
 from agent.queue.requeue import requeue_failed
 from agent.states import Hold, KeyState
 
@@ -199,7 +199,7 @@ class Calls:
         account, spent = self._took(answer.tokens_in, 0, self._profile.embedding_model, answer.counted)
         with self._connection.write(full=True):
             meter_tx(self._connection, account, spent)
-            lifted = self._lift_tx()
+            lifted = self._lift_tx(embeds=True)
         self._bring_back(lifted, MENDED_BY_EMBEDDING)
         return answer
 
@@ -285,10 +285,16 @@ class Calls:
         note_spent(self._around.paths, account, spent)
         return account, spent
 
-    def _lift_tx(self) -> bool:
+    def _lift_tx(self, *, embeds: bool = False) -> bool:
         """Lift the profile's hold where an answer disproves it; return whether rows are to be brought back for that."""
         held = read_hold(self._connection, self._profile.name)
-        is_probe, self._probe_ms = self._probe_ms is not None, None
+        probe_ms, self._probe_ms = self._probe_ms, None
+        is_probe = probe_ms is not None
+        if embeds and held is not None and held.code is Hold.MODEL_MISSING:
+            # That is the chat model, of which this answer says nothing: a call of it is still to be tried.
+            if is_probe and held.until_ms == probe_ms:
+                put_hold_tx(self._connection, replace(held, until_ms=self._clock.now_ms()), self._clock.now_ms())
+            return False
         if held is None or not is_disproved(held, self._clock.now_ms(), is_probe=is_probe):
             return False
         lift_hold_tx(self._connection, self._profile.name)

@@ -261,6 +261,18 @@ def test_a_missing_embedding_model_does_not_keep_the_chat_model_waiting(money: M
     assert ask(money) is None
 
 
+def test_an_embedding_says_nothing_of_a_missing_chat_model(money: Money) -> None:
+    missing = failure("model_missing")
+    money.provider.outcomes = [missing, ANSWER, missing, ANSWER, missing]
+    for wait_s in (60, 120, 240):
+        assert isinstance(ask(money), JobFailure)
+        assert money.hold().until_ms == money.clock.now_ms() + wait_s * 1000, "the wait doubles all the same"
+        money.clock.advance(wait_s)
+        if wait_s < 240:
+            money.calls().embed(["tea"], [])
+            assert money.hold().code == Hold.MODEL_MISSING
+
+
 def test_a_probe_that_is_ended_from_outside_leaves_its_turn_to_another(money: Money) -> None:
     from agent.errors import LeaseLost
     from tests.models.money.test_before_a_call import Refusing
