@@ -7,6 +7,7 @@ fails it in words, and keeps the other rows from asking the same. Then secrets a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -99,7 +100,8 @@ def calls_for(
     total limit is too much. The caller takes the permit.
     """
     now = intent if callable(intent) else (lambda: intent)
-    around = Surroundings(connection, paths, clock, now, {} if shared is None else shared, limit_s)
+    shared = {} if shared is None else shared
+    around = Surroundings(connection, paths, clock, now, shared, limit_s, is_hasty=limit_s is not None)
     return Calls(around, profile, kind, NoGuard() if guard is None else guard)
 
 
@@ -115,7 +117,7 @@ class NoGuard:
 @dataclass(frozen=True)
 class Surroundings:
     """What calls need to know. ``limit_s`` is counted from when the calls were made for a job; what a call gets of it
-    is never less than ``shortest_s``.
+    is never less than ``shortest_s``. ``is_hasty``: it is how long somebody waits, no measure of a server.
     """
 
     connection: Connection
@@ -125,6 +127,15 @@ class Surroundings:
     shared: dict[str, Any]
     limit_s: float | None
     shortest_s: float = 0.5
+    is_hasty: bool = False
+
+
+class _WaitedForTooLong(Exception):
+    """A hasty call came to its end before its server's limits did."""
+
+    def __init__(self, failure: JobFailure) -> None:
+        super().__init__()
+        self.failure = failure
 
 
 @dataclass
@@ -335,6 +346,9 @@ class Calls:
             if loads:
                 self._need_memory(endpoint)
             return self._send(endpoint, ask)
+        except _WaitedForTooLong as over:
+            self._end_probe()
+            raise over.failure from None
         except JobFailure as failure:
             raise self._failed(failure, embeds=embeds) from None
         except Postponed as later:
@@ -556,7 +570,15 @@ class Calls:
             from agent.models.providers.opening import load_sdk
 
             load_sdk(endpoint.provider)
-        return send(open_it, ask, self._look, endpoint.total_s)
+        began_s = time.monotonic()
+        try:
+            return send(open_it, ask, self._look, endpoint.total_s)
+        except JobFailure as failure:
+            is_ours = self._around.is_hasty and endpoint.total_s < self._profile.total_seconds
+            if is_ours and failure.code == Hold.UNREACHABLE and time.monotonic() - began_s >= endpoint.total_s:
+                # A model that is being loaded takes longer: the jobs that wait for it are not to be held for that.
+                raise _WaitedForTooLong(failure) from None
+            raise
 
     def _limit_s(self) -> float:
         total_s, around = self._profile.total_seconds, self._around

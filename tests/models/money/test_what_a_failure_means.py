@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agent.errors import JobFailure, Postponed
+from agent.models.calls import calls_for
 from agent.queue import enqueue
 from agent.queue.claim import claim_next
 from agent.queue.registry import JobSpec, Registry
@@ -187,6 +188,35 @@ def test_a_server_that_is_silent_counts_as_unreachable_and_its_connection_is_clo
     assert found.value.code == "unreachable"
     assert money.provider.closed == len(money.provider.endpoints)
     assert money.hold().failures == 1
+
+
+def hasty(money: Money) -> JobFailure:
+    """Ask as a search does, whose person waits for a moment only; return why there was no answer."""
+    where = money.connection, money.paths, money.clock, money.intent
+    calls = calls_for(*where, LOCAL, "search", shared=money.shared, limit_s=0.05)
+    with pytest.raises(JobFailure) as found:
+        calls.embed(["where is the kettle"], [])
+    return found.value
+
+
+def test_a_search_that_waits_no_longer_says_nothing_of_its_server(money: Money) -> None:
+    money.calls()
+    money.provider.outcomes = [SILENCE]
+    for _ in range(6):
+        assert hasty(money).code == "unreachable"
+    assert money.hold() is None
+    money.provider.outcomes = [failure("unreachable")]
+    assert hasty(money).code == "unreachable"
+    assert money.hold().failures == 1, "what fails at once does"
+
+
+def test_a_search_that_waits_no_longer_gives_the_one_try_back(money: Money) -> None:
+    money.provider.outcomes = [failure("auth_failed"), SILENCE, ANSWER]
+    ask(money)
+    money.clock.advance(60)
+    hasty(money)
+    assert money.hold().openings == 1
+    assert ask(money) is None, "a job may try at once"
 
 
 def test_success_brings_back_exactly_what_the_cause_had_parked(money: Money) -> None:
