@@ -276,7 +276,7 @@ def _profiles(tables: Any, local_hosts: tuple[str, ...]) -> dict[str, Any]:
             said = str(error).replace("`$", f"`$.profiles[{at}]")
             wrong.append(WrongProfile(name, said, "mend it with `sapwood config edit`"))
             continue
-        problem = _key_problem(profile) or profile_problem(profile, local_hosts)
+        problem = key_problem(profile) or profile_problem(profile, local_hosts)
         if problem is None and name in sound:
             problem = ("another profile has this name", "give one of the two another name with `sapwood config edit`")
         if problem is None:
@@ -286,7 +286,7 @@ def _profiles(tables: Any, local_hosts: tuple[str, ...]) -> dict[str, Any]:
     return {"profiles": tuple(sound.values()), "wrong_profiles": tuple(wrong)}
 
 
-def _key_problem(profile: ProfileIntent) -> tuple[str, str] | None:
+def key_problem(profile: ProfileIntent) -> tuple[str, str] | None:
     """Return the problem of a profile that has a key in the place of a key's name. It is not repeated anywhere."""
     key = profile.key
     if not key:

@@ -1,32 +1,34 @@
 """The owner's intent, value by value: what is in force, where it comes from, and changing it.
 
-Keys are ``section.key`` and ``sources.<id>.<key>``. Nothing here needs the memory; a broken ``config.toml`` is answered
-from its last good copy, and only a text that can be read takes its place.
+Keys are ``section.key``, ``sources.<id>.<key>`` and ``profiles.<name>.<key>``. Nothing here needs the memory; a broken
+``config.toml`` is answered from its last good copy, and only a text that can be read takes its place.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 import msgspec
 
+from agent.actions.profile_settings import PROFILES, check_profile_value, profile_hint, wrong_profile
+from agent.actions.setting_words import converted
 from agent.config import Intent, SourceIntent, load_intent, parse_intent
 from agent.config_edit import edit_intent
 from agent.errors import ConfigBroken, UsageFault
 from agent.paths import Paths
-from agent.profile_intent import BUILTIN
+from agent.profile_intent import BUILTIN, ProfileIntent
 
 DEFAULT, FILE, ENVIRONMENT = "default", "file", "environment"
 SOURCES = "sources"
+LISTED: dict[str, tuple[type[Any], str]] = {PROFILES: (ProfileIntent, "name"), SOURCES: (SourceIntent, "id")}
+"""Sections of any number of tables, with the value that tells one from another."""
 FIXED = ("id", "kind")
-_YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 @dataclass(frozen=True)
@@ -52,21 +54,26 @@ class Settings:
     intent: Intent
 
     def value(self, key: str) -> Any:
-        """Return what a key names: a value, a section, a source, or all sources. Raises ``UsageFault``."""
+        """Return what a key names: a value, a section, one source or profile, or all. Raises ``UsageFault``."""
         found: dict[str, Any] = _plain(self.intent)
-        if key == SOURCES or key in found:
+        if key in found:
             return found[key]
-        if key.startswith(f"{SOURCES}.") and key.count(".") == 1:
-            source = self.intent.source(key.partition(".")[2])
-            if source is None:
-                raise unknown_key(key, self.intent)
-            return _plain(source)
+        section, _, rest = key.partition(".")
+        if section in LISTED and not any(each.key == key for each in self.values):
+            same = [one for one in getattr(self.intent, section) if getattr(one, LISTED[section][1]) == rest]
+            if same:
+                return _plain(same[0])
         return self.one(key).value
 
     def one(self, key: str) -> Setting:
         """Return one value with where it comes from. Raises ``UsageFault`` that names the nearest keys."""
         found = next((each for each in self.values if each.key == key), None)
         if found is None:
+            rest = key.removeprefix(f"{PROFILES}.")
+            for name in (rest, rest.rpartition(".")[0]) if rest != key else ():
+                wrong = wrong_profile(self.intent, name)
+                if wrong is not None:
+                    raise UsageFault(f"the model profile '{name}' cannot be used", wrong.problem, wrong.hint)
             raise unknown_key(key, self.intent)
         return found
 
@@ -96,7 +103,7 @@ def settings(paths: Paths, environ: Mapping[str, str] | None = None) -> Settings
 
 
 def keys(intent: Intent) -> list[str]:
-    """Return the keys of all values, those of the sources last."""
+    """Return the keys of all values, those of profiles and sources last."""
     return [key for key, _, _ in _places(intent)]
 
 
@@ -109,9 +116,10 @@ def change(paths: Paths, key: str, words: Sequence[str], environ: Mapping[str, s
     environ = os.environ if environ is None else environ
     intent = load_intent(paths, environ).intent
     hint = _hint(key, intent)
-    value = _refused_or_same(key, _converted(key, words, hint), intent)
+    value = _refused_or_same(key, converted(key, words, hint), intent)
+    _check_profile(paths, key, value, intent)
     edit_intent(paths, lambda document: _put(document, key, value))
-    return _changed(paths, key, environ)
+    return _changed(paths, key, environ, Changed(key, value, FILE, None))
 
 
 def reset(paths: Paths, key: str, environ: Mapping[str, str] | None = None) -> Changed:
@@ -122,17 +130,28 @@ def reset(paths: Paths, key: str, environ: Mapping[str, str] | None = None) -> C
     environ = os.environ if environ is None else environ
     intent = load_intent(paths, environ).intent
     _hint(key, intent)
-    name = key.rpartition(".")[2]
-    if key.startswith(f"{SOURCES}.") and _default(_field(SourceIntent, name)) is MISSING:
-        raise UsageFault(
-            f"{key} has no default", "a source must say it", f"give it another value: sapwood config set {key} VALUE"
-        )
+    listed, default = _listed(key), None
+    if listed is not None:
+        default = _default(_field(LISTED[listed[0]][0], listed[2]))
+        if default is MISSING:
+            must = f"a {listed[0].removesuffix('s')} must say it"
+            raise UsageFault(f"{key} has no default", must, f"give it another value: sapwood config set {key} VALUE")
+        _check_profile(paths, key, default, intent)
     edit_intent(paths, lambda document: _put(document, key, None))
-    return _changed(paths, key, environ)
+    return _changed(paths, key, environ, Changed(key, default, DEFAULT, None))
 
 
-def _changed(paths: Paths, key: str, environ: Mapping[str, str]) -> Changed:
-    now = settings(paths, environ).one(key)
+def _check_profile(paths: Paths, key: str, value: Any, intent: Intent) -> None:
+    listed = _listed(key)
+    if listed is not None and listed[0] == PROFILES:
+        check_profile_value(*listed[1:], value, _written(paths, broken=False), intent.models.local_hosts)
+
+
+def _changed(paths: Paths, key: str, environ: Mapping[str, str], put: Changed) -> Changed:
+    found = settings(paths, environ)
+    now = next((each for each in found.values if each.key == key), None)
+    if now is None:
+        return put  # of a profile that has another slip still
     variable = _variable(key)
     return Changed(key, now.value, now.origin, variable if now.origin == ENVIRONMENT else None)
 
@@ -151,10 +170,18 @@ def _places(intent: Intent) -> Iterator[tuple[str, Any, Field[Any]]]:
     for section, kind in _sections().items():
         for field in fields(kind):
             yield f"{section}.{field.name}", getattr(getattr(intent, section), field.name), field
-    for source in intent.sources:
-        for field in fields(source):
-            if field.name != "id":
-                yield f"{SOURCES}.{source.id}.{field.name}", getattr(source, field.name), field
+    for section, (kind, called) in LISTED.items():
+        for one in getattr(intent, section):
+            for field in fields(kind):
+                if field.name != called:
+                    yield f"{section}.{getattr(one, called)}.{field.name}", getattr(one, field.name), field
+
+
+def _listed(key: str) -> tuple[str, str, str] | None:
+    """Return section, which of its tables, and key; ``None`` for a key of a section that is one table."""
+    section, _, rest = key.partition(".")
+    which, _, name = rest.rpartition(".")
+    return (section, which, name) if section in LISTED else None
 
 
 def _sections() -> dict[str, type[Any]]:
@@ -175,7 +202,7 @@ def _plain(value: Any) -> Any:
 
 
 def _variable(key: str) -> str | None:
-    if key.startswith(f"{SOURCES}."):
+    if _listed(key) is not None:
         return None
     section, _, name = key.partition(".")
     return f"SAPWOOD_{section.upper()}__{name.upper()}"
@@ -189,9 +216,10 @@ def _written(paths: Paths, *, broken: bool) -> dict[str, Any]:
 
 
 def _said(written: Mapping[str, Any], key: str) -> bool:
-    if key.startswith(f"{SOURCES}."):
-        source_id, _, name = key.removeprefix(f"{SOURCES}.").rpartition(".")
-        return any(table.get("id") == source_id and name in table for table in written.get(SOURCES, ()))
+    listed = _listed(key)
+    if listed is not None:
+        section, which, name = listed
+        return any(table.get(LISTED[section][1]) == which and name in table for table in written.get(section, ()))
     section, _, name = key.partition(".")
     return name in written.get(section, {})
 
@@ -199,10 +227,11 @@ def _said(written: Mapping[str, Any], key: str) -> bool:
 def _unknown(written: Mapping[str, Any], intent: Intent) -> Iterator[str]:
     sections = _sections()
     for name, held in written.items():
-        if name == SOURCES:
-            known = {field.name for field in fields(SourceIntent)}
+        if name in LISTED:
+            kind, called = LISTED[name]
+            known = {field.name for field in fields(kind)}
             for table in held:
-                yield from (f"{SOURCES}.{table.get('id')}.{key}" for key in table if key not in known)
+                yield from (f"{name}.{table.get(called)}.{key}" for key in table if key not in known)
         elif name not in sections:
             yield name
         else:
@@ -229,8 +258,14 @@ def unknown_key(key: str, intent: Intent) -> UsageFault:
 
 
 def _hint(key: str, intent: Intent) -> Any:
-    if key.startswith(f"{SOURCES}."):
-        source_id, _, name = key.removeprefix(f"{SOURCES}.").rpartition(".")
+    listed = _listed(key)
+    if listed is not None and listed[0] == PROFILES:
+        hint = profile_hint(*listed[1:], intent)
+        if hint is None:
+            raise unknown_key(key, intent)
+        return hint
+    if listed is not None:
+        _, source_id, name = listed
         if intent.source(source_id) is None or name not in {field.name for field in fields(SourceIntent)}:
             raise unknown_key(key, intent)
         if name in FIXED:
@@ -245,49 +280,6 @@ def _hint(key: str, intent: Intent) -> Any:
     if kind is None or name not in {field.name for field in fields(kind)}:
         raise unknown_key(key, intent)
     return get_type_hints(kind, include_extras=True)[name]
-
-
-def _converted(key: str, words: Sequence[str], hint: Any) -> Any:
-    if not words:
-        raise UsageFault(
-            f"{key} needs a value", "none was given", f"sapwood config set {key} VALUE, or --default to go back"
-        )
-    if get_origin(hint) is tuple:
-        return list(words)
-    if len(words) > 1:
-        raise UsageFault(f"{key} takes one value", f"{len(words)} were given", "put quotes around it if it has blanks")
-    word = words[0]
-    if hint is bool:
-        if word.lower() in _YES + _NO:
-            return word.lower() in _YES
-        raise UsageFault(f"{key} cannot be {word}", "it is true or false", f"sapwood config set {key} true")
-    try:
-        value = msgspec.convert(word, hint, strict=False)
-    except msgspec.ValidationError as error:
-        wanted = _wanted(hint)
-        raise UsageFault(f"{key} cannot be {word}", f"it is {wanted}" if wanted else str(error), _now(key)) from error
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise UsageFault(f"{key} cannot be {word}", f"it is {_wanted(hint)}", _now(key))
-        return int(value) if value.is_integer() and "." not in word else value
-    return value
-
-
-def _now(key: str) -> str:
-    return f"`sapwood config get {key}` says what it is now"
-
-
-def _wanted(hint: Any) -> str:
-    for part in (hint, *get_args(hint)):
-        kind, *extras = get_args(part) or (part,)
-        bounds = next((extra for extra in extras if isinstance(extra, msgspec.Meta)), None)
-        word = {int: "a whole number", float: "a number"}.get(kind)
-        if word is None:
-            continue
-        if bounds is not None and bounds.ge is not None:
-            return f"{word}, {bounds.ge} or more"
-        return f"{word} above {bounds.gt}" if bounds is not None and bounds.gt is not None else word
-    return ""
 
 
 def _refused_or_same(key: str, value: Any, intent: Intent) -> Any:
@@ -338,9 +330,10 @@ def _refused_or_same(key: str, value: Any, intent: Intent) -> Any:
 def _put(document: Any, key: str, value: Any) -> None:
     import tomlkit
 
-    if key.startswith(f"{SOURCES}."):
-        source_id, _, name = key.removeprefix(f"{SOURCES}.").rpartition(".")
-        table = next(table for table in document[SOURCES] if table.get("id") == source_id)
+    listed = _listed(key)
+    if listed is not None:
+        section, which, name = listed
+        table = next(table for table in document[section] if table.get(LISTED[section][1]) == which)
     else:
         section, _, name = key.partition(".")
         if section not in document:
