@@ -416,13 +416,13 @@ class Calls:
     def _refuse_private(self, intent: Intent, is_local: bool) -> None:
         if is_local or not any(map(intent.is_private, self._sources)):
             return
-        # Who asks chose another profile for these words; that it comes here is a fault of the program, or the owner
-        # called the source private a moment ago. Neither is worth a try.
-        failure = JobFailure.unrecoverable(
+        # Who asks chose another profile for these words. Mostly the owner called the source private a moment ago, and
+        # the next run takes the built-in profile; a fault of the program ends after the row's attempts.
+        failure = JobFailure.transient(
             "private_source",
             title="text of a private source was about to be sent to a cloud",
             detail=f"to {self._profile.host}; it was not sent",
-            hint="`sapwood retry`; please report it if it comes again",
+            hint="it is tried again by itself; please report it if it comes again",
         )
         failure.scope = self._profile.name
         raise failure
