@@ -76,8 +76,8 @@ def tend(paths: Paths, connection: Connection, intent: Intent, now_ms: int, at_s
     bring_stranded_forward(connection, now_ms)
     _tend_holds(connection, intent, now_ms, str(paths.database))
     _tidy_results(connection, intent, now_ms)
+    prune_tries(connection, now_ms)
     if at_start:
-        prune_tries(connection, now_ms)
         reconcile(connection, paths)
 
 

@@ -276,6 +276,17 @@ def test_a_tick_with_nothing_to_mend_writes_nothing(money: Money) -> None:
     assert changes(money.connection) == before
 
 
+def test_answers_in_vain_are_forgotten_while_the_agent_runs(money: Money) -> None:
+    calls = money.calls()
+    unit = WorkUnit.of("summary", "t", "s", "Marlena met Quist", "node")
+    calls.refuse(calls.chat(ASK, []), [(unit, "too_long")])
+    tick(money)
+    assert money.connection.value("SELECT count(*) FROM mem_tree_attempts") == 1
+    money.clock.advance(12 * 3_600 + 1)
+    tick(money)
+    assert money.connection.value("SELECT count(*) FROM mem_tree_attempts") == 0
+
+
 def test_a_start_compares_what_was_spent_with_the_lines_beside_the_ledger(money: Money) -> None:
     assert ask(money) is None
     spent = money.usage()
