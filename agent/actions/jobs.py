@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agent.actions.remedies import Remedy, remedies_of
 from agent.errors import UsageFault
 from agent.states import JobStatus
 
@@ -26,6 +27,8 @@ class JobList:
 
     jobs: tuple[dict[str, Any], ...]
     total: int
+    remedies: tuple[Remedy, ...] = ()
+    """What helps against those of them that failed."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ def jobs(home: Home, *, status: str | None = None, kind: str | None = None, limi
             """,
             given,
         )
-    return JobList(tuple(dict(zip(COLUMNS, row, strict=True)) for row in rows), int(total))
+    found = tuple(dict(zip(COLUMNS, row, strict=True)) for row in rows)
+    return JobList(found, int(total), tuple(remedies_of(found)))
 
 
 def retry(home: Home, job_id: int | None = None) -> Requeued:

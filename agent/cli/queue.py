@@ -54,6 +54,13 @@ def jobs(context: click.Context, status: str | None, kind: str | None, limit: in
         ],
         numbers=("id", "tries"),
     )
+    if status == "failed":
+        for each in found.remedies:
+            output.line()
+            whose = f" of {each.scope}" if each.scope else ""
+            output.line(
+                f"{each.count} × {each.code}{whose}: {each.words}" if each.code else f"{each.count} × {each.words}"
+            )
     if found.total > len(found.jobs):
         output.note(f"{found.total - len(found.jobs)} more; see them with --limit or --status")
 

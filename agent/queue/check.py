@@ -103,13 +103,17 @@ def rows_readable(connection: Connection, now_ms: int) -> Iterator[str]:
         yield f"job {job_id} is running for nobody"
 
 
-def failures(connection: Connection, now_ms: int) -> list[tuple[str, str, int, int, str | None]]:
-    """Return (kind, reason, how many, how many of them within a day, the newest words) of failed rows, most first."""
+def failures(connection: Connection, now_ms: int) -> list[tuple[str, str, int, int, str | None, str | None]]:
+    """Return (kind, reason, how many, how many of them within a day, words, model profile) of failed rows, most first.
+
+    The words and the profile are those of one of the rows; most have no profile.
+    """
     return [
-        (kind, reason, count, recent, words)
-        for kind, reason, count, recent, words in connection.all(
+        (kind, reason, count, recent, words, scope)
+        for kind, reason, count, recent, words, scope in connection.all(
             """
-            SELECT job.kind, coalesce(job.failure_reason, 'error'), count(*), sum(job.at_ms > ?), max(job.last_error)
+            SELECT job.kind, coalesce(job.failure_reason, 'error'), count(*), sum(job.at_ms > ?), max(job.last_error),
+                   max(job.failure_scope)
               FROM mem_tree_job_kinds AS kinds
              CROSS JOIN mem_tree_jobs AS job ON job.kind = kinds.kind AND job.phase = 3
              GROUP BY 1, 2

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from agent.actions.checks.result import DAMAGED, Check, guarded, size_words
+from agent.actions.remedies import remedy_of
 from agent.clock import SYSTEM_CLOCK, iso
 from agent.errors import SapwoodError
 
@@ -136,14 +137,14 @@ def _failures(connection: Connection) -> Iterator[Check]:
 
     found = failures(connection, _now_ms())
     seen: set[str] = set()
-    for kind, reason, count, recent, last_error in found[:FAILURES_NAMED]:
+    for kind, reason, count, recent, last_error, scope in found[:FAILURES_NAMED]:
         name = f"failed {kind}"
         run = f", {recent} of them within a day" if recent and count > 1 else ""
         yield Check(
             name if name not in seen else f"{name} ({reason})",
             False,
             f"{count} × {reason}{run}" + (f": {last_error}" if last_error else ""),
-            remedy_of(reason),
+            remedy_of(reason, scope),
         )
         seen.add(name)
     if not found:
@@ -207,16 +208,3 @@ def _embedding(connection: Connection) -> Iterator[Check]:
     if private := count_private(connection):
         facts.append(f"{private} nodes without a vector: they are private and the model is a cloud's")
     yield Check("embedding", True, "; ".join(facts))
-
-
-_REMEDIES = {
-    "crash_loop": "it ended its worker three times; remove or mend what it reads, then `sapwood retry ID`",
-    "budget_exhausted": "raise the limit or wait for the next day, then `sapwood retry --all`",
-    "unknown_kind": "it was written by another version; `sapwood cancel ID` removes it from the list",
-    "unreadable_row": "it was written by another version; `sapwood cancel ID` removes it from the list",
-}
-
-
-def remedy_of(reason: str) -> str:
-    """Return what helps against failures with this code."""
-    return _REMEDIES.get(reason, "see `sapwood jobs --status failed`; mend the cause, then `sapwood retry --all`")
