@@ -18,6 +18,7 @@ from agent.actions.checks.machine import (
     look_at_wal,
 )
 from agent.actions.checks.memory import look_at_memory, looks
+from agent.actions.checks.models import look_at_models
 from agent.actions.checks.process import look_at_agent
 from agent.actions.checks.progress import Say, Told
 from agent.actions.checks.result import Check, Diagnosis, guarded, size_words
@@ -40,6 +41,7 @@ _BEFORE: tuple[tuple[str, Callable[[Paths], Iterator[Check]]], ...] = (
     ("write-ahead log", look_at_wal),
     ("clock", look_at_clock),
     ("config", look_at_config),
+    ("models", look_at_models),
     ("keys", look_at_keys),
     ("ledger", look_at_ledger),
     ("agent", look_at_agent),
