@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agent.actions.models import find_profile, mend_for, table_of
+from agent.actions.remedies import remedy_of
 from agent.config_edit import edit_intent
 from agent.errors import JobFailure, Postponed, SapwoodError, UsageFault
 from agent.profile_intent import BUILTIN
+from agent.states import Hold
 
 if TYPE_CHECKING:
     from agent.actions.home import Home
     from agent.models.calling import ModelCalls
     from agent.profile_intent import ProfileIntent
 
-TRY = "Answer in JSON. The text between the marks is a note; say in one short sentence what it says."
+TRY = (
+    "The text between the marks is a note. Say in one short sentence what it says. Answer with JSON alone: "
+    '{"summary": "the sentence"}'
+)
 TRY_NOTE = "[note] The greenhouse door is to be closed at seven in the evening. [end of note]"
 TRY_TOKENS = 200
 TRY_S = 60.0
@@ -63,7 +67,7 @@ def try_profile(home: Home, name: str | None = None, shared: dict[str, Any] | No
             ),
         )
     from agent.gate import LlmGate
-    from agent.models.calls import calls_for
+    from agent.models.calls import FACTS_KEY, calls_for
 
     intent = home.intent
     permits = intent.models.local_permits if intent.is_local(profile) else profile.max_concurrent
@@ -72,18 +76,29 @@ def try_profile(home: Home, name: str | None = None, shared: dict[str, Any] | No
     try:
         with LlmGate(home.paths.permits, profile.resource(intent.models.local_hosts), permits).acquire(PERMIT_S):
             calls = calls_for(
-                home.connection, home.paths, home.clock, intent, profile, "test", shared=kept, limit_s=TRY_S
+                home.connection,
+                home.paths,
+                home.clock,
+                intent,
+                profile,
+                "test",
+                shared=kept,
+                limit_s=TRY_S,
+                is_trial=True,
             )
             found = _ask(calls, found)
+            facts = kept.get(FACTS_KEY, {}).get((profile.address, profile.chat_model))
+            found = replace(found, size_bytes=None if facts is None else facts.size_bytes)
             if profile.embedding_model:
                 found = _embed(home, calls, profile, found)
     except SapwoodError as error:
         return _untold(found, error)
-    return replace(found, ok=True, requeued=mend_for(home, {name}))
+    # What it answered disproves every hold; a text that was too long for it is no shorter now.
+    return replace(found, ok=True, requeued=mend_for(home, {name}, [str(code) for code in Hold]))
 
 
 def _ask(calls: ModelCalls, found: Tested) -> Tested:
-    from agent.models.answers import summary_schema
+    from agent.models.answers import read_summary, summary_schema
     from agent.models.providers.protocol import ChatAsk, Message
 
     context = calls.context_tokens()
@@ -91,16 +106,12 @@ def _ask(calls: ModelCalls, found: Tested) -> Tested:
     started = time.monotonic()
     answer = calls.chat(ChatAsk(words, 60, TRY_TOKENS, summary_schema(), "summary"), ())
     took_ms = round((time.monotonic() - started) * 1000)
-    calls.refuse(answer, ())
-    try:
-        structured = isinstance(json.loads(answer.text), dict)
-    except ValueError:
-        structured = False
+    calls.keep(answer, ())  # metered, and nothing of it is stored
     return replace(
         found,
         latency_ms=took_ms,
         context_tokens=context,
-        structured=structured,
+        structured=not read_summary(answer)[1],
         tokens_in=answer.tokens_in,
         tokens_out=answer.tokens_out,
     )
@@ -120,5 +131,5 @@ def _embed(home: Home, calls: ModelCalls, profile: ProfileIntent, found: Tested)
 
 def _untold(found: Tested, error: SapwoodError) -> Tested:
     if isinstance(error, Postponed):
-        return replace(found, error=error.reason, hint="`sapwood model` says what holds it")
+        return replace(found, error=error.reason, hint=remedy_of(error.code, found.profile))
     return replace(found, error=error.title, detail=error.detail, hint=error.hint)

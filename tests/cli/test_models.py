@@ -84,7 +84,8 @@ def test_a_profile_is_added_tried_and_used_and_the_owners_comments_stay(
     assert used.code == 0
     assert "from the next job on" in used.out
     assert load_intent(paths).intent.models.active == "near"
-    assert sapwood("usage", "--json").document["rows"][0]["kind"] == "test"
+    spent = sapwood("usage", "--json").document["rows"][0]
+    assert (spent["kind"], spent["invalid"]) == ("test", 0)
     assert sapwood("model", "use", "builtin").code == 0
     assert load_intent(paths).intent.models.active == "builtin"
 
