@@ -69,7 +69,6 @@ def estimate_backlog(connection: Connection, intent: Intent, profile: ProfileInt
     Summaries that stand are kept until what is below them changes, so only what is not in a tree yet counts, and with
     an embedding model everything.
     """
-    private = {source.id for source in intent.sources if source.private}
     waiting = tokens = everything = unread = read = 0
     for source_id, chunks, open_chunks, open_tokens, all_tokens in connection.all(
         """
@@ -81,14 +80,14 @@ def estimate_backlog(connection: Connection, intent: Intent, profile: ProfileInt
          GROUP BY source_id
         """
     ):
-        if source_id in private:
+        if intent.is_private(source_id):
             continue
         waiting, tokens, everything = waiting + open_chunks, tokens + open_tokens, everything + all_tokens
         read += chunks
     for source_id, found, known in connection.all(
         "SELECT source_id, sum(state = 'found'), count(*) FROM mem_tree_items GROUP BY source_id"
     ):
-        if source_id not in private:
+        if not intent.is_private(source_id):
             unread += found
             # What waits to be read is taken to be like what was read.
             done = max(1, known - found)

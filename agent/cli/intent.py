@@ -278,11 +278,7 @@ def _print_usage(output: Output, found: Usage) -> None:
         each = found.per_thousand
         output.line(f"{each.calls:,} calls and {each.tokens:,} tokens for 1,000 chunks")
     if total.invalid:
-        words = (
-            "1 answer was of no use; it is"
-            if total.invalid == 1
-            else f"{total.invalid:,} answers were of no use; they are"
-        )
-        output.line(f"{words} paid for all the same", "dim")
+        words = "1 answer was of no use" if total.invalid == 1 else f"{total.invalid:,} answers were of no use"
+        output.line(f"{words}, and paid for all the same", "dim")
     if total.estimated:
         output.line(f"the tokens of {total.estimated:,} calls are estimates: the server did not count them", "dim")
