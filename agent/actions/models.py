@@ -6,6 +6,7 @@ profile before could not do is brought back at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -275,11 +276,11 @@ def _embeds_again(home: Home, name: str) -> int:
     )
 
 
-def mend_for(home: Home, scopes: set[str]) -> int:
-    """Bring back what these profiles' causes had parked or put off; return how many jobs."""
+def mend_for(home: Home, scopes: set[str], codes: Sequence[str] | None = None) -> int:
+    """Bring back what these profiles' causes (``None``: whichever) had parked or put off; return how many jobs."""
     from agent.models.mending import mend
 
-    return mend(home.connection, home.clock.now_ms(), scopes=sorted(scopes))
+    return mend(home.connection, home.clock.now_ms(), scopes=sorted(scopes), codes=codes)
 
 
 def _section(document: Any, name: str) -> Any:

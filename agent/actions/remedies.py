@@ -40,6 +40,11 @@ _CODES = {
         f"{_BY_ITSELF}"
     ),
     "low_memory": "close something large, or use a smaller model; it is tried again by itself",
+    "daily_limit": (
+        "raise it (`sapwood config set profiles.PROFILE.daily_tokens N`), or wait: it goes on by itself the next day"
+    ),
+    "keys_not_yet": "unlock the keyring of your login; `sapwood key status` says what it answers",
+    "config_broken": "`sapwood config edit` mends it",
     "no_consent": "`sapwood model consent PROFILE` says what would be sent, and asks",
     "not_local": (
         "name the address itself as yours: `sapwood config set models.local_hosts ADDRESS`; then `sapwood retry --all`"

@@ -171,7 +171,9 @@ def _use(output: Output, home: Home, name: str, yes: bool) -> None:
             f"{plan.embeds_again:,} passages and summaries get new vectors; the old ones serve until all are there"
         )
     if found.requeued:
-        output.line(f"{found.requeued} jobs that had waited or failed for want of a model are tried again")
+        output.line(
+            f"{_jobs(found.requeued)} that had waited or failed for want of a model {_is(found.requeued)} tried again"
+        )
     if plan.key and plan.is_cloud:
         output.note(f"its key: `sapwood key status {plan.key}`, `sapwood key set {plan.key}`", "")
     if found.notice:
@@ -298,7 +300,7 @@ def _test(output: Output, home: Home, name: str | None) -> int:
         output.line(f"{found.profile} works", "bold")
         output.facts(_facts(found))
         if found.requeued:
-            output.line(f"{found.requeued} jobs that had waited for it are tried again")
+            output.line(f"{_jobs(found.requeued)} that had waited for it {_is(found.requeued)} tried again")
     else:
         output.note(f"error: {found.error}", "bold red")
         for words in (found.detail, found.hint):
@@ -307,12 +309,24 @@ def _test(output: Output, home: Home, name: str | None) -> int:
     return 0 if found.ok else 1
 
 
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count:,} jobs"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
 def _facts(found: Tested) -> list[tuple[str, object]]:
+    from agent.actions.checks.result import size_words
+
     facts: list[tuple[str, object]] = [("model", found.model)]
     if found.latency_ms is not None:
         facts.append(("answered in", f"{found.latency_ms:,} ms"))
     if found.context_tokens is not None:
         facts.append(("context", f"{found.context_tokens:,} tokens"))
+    if found.size_bytes is not None:
+        facts.append(("size", size_words(found.size_bytes)))
     if found.structured is not None:
         facts.append(("structured answers", "yes" if found.structured else "no: its answers will be asked for again"))
     if found.tokens_in:

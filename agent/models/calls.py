@@ -93,15 +93,19 @@ def calls_for(
     *,
     shared: dict[str, Any] | None = None,
     limit_s: float | None = None,
+    is_trial: bool = False,
 ) -> ModelCalls:
     """Return calls without a job: of a search, of ``sapwood model test``. They meet the same holds and limits.
 
     ``shared`` is what lives as long as the process. ``limit_s`` is how long a call may take, where the profile's own
-    total limit is too much. The caller takes the permit.
+    total limit is too much. The caller takes the permit. ``is_trial``: the owner wants to know now whether a cause is
+    mended, so a hold keeps it from nothing, and what comes of it holds nobody else back.
     """
     now = intent if callable(intent) else (lambda: intent)
     shared = {} if shared is None else shared
-    around = Surroundings(connection, paths, clock, now, shared, limit_s, is_hasty=limit_s is not None)
+    around = Surroundings(
+        connection, paths, clock, now, shared, limit_s, is_hasty=limit_s is not None, is_trial=is_trial
+    )
     return Calls(around, profile, kind, NoGuard() if guard is None else guard)
 
 
@@ -118,6 +122,7 @@ class NoGuard:
 class Surroundings:
     """What calls need to know. ``limit_s`` is counted from when the calls were made for a job; what a call gets of it
     is never less than ``shortest_s``. ``is_hasty``: it is how long somebody waits, no measure of a server.
+    ``is_trial``: no hold counts, and none comes of it.
     """
 
     connection: Connection
@@ -128,6 +133,7 @@ class Surroundings:
     limit_s: float | None
     shortest_s: float = 0.5
     is_hasty: bool = False
+    is_trial: bool = False
 
 
 class _WaitedForTooLong(Exception):
@@ -298,6 +304,8 @@ class Calls:
 
     def _lift_tx(self, *, embeds: bool = False) -> bool:
         """Lift the profile's hold where an answer disproves it; return whether rows are to be brought back for that."""
+        if self._around.is_trial:
+            return False  # who tries mends all that an answer disproves
         held = read_hold(self._connection, self._profile.name)
         probe_ms, self._probe_ms = self._probe_ms, None
         is_probe = probe_ms is not None
@@ -360,6 +368,8 @@ class Calls:
     def _failed(self, failure: JobFailure, *, embeds: bool) -> JobFailure | Postponed:
         if failure.code == Hold.AUTH_FAILED and self._profile.key_name:
             self._keys().forget(self._profile.key_name)
+        if self._around.is_trial:
+            return failure
         is_probe, self._probe_ms = self._probe_ms is not None, None
         name, now_ms = self._profile.name, self._clock.now_ms()
         return fail(self._connection, failure, name, now_ms, is_probe=is_probe, embeds=embeds)
@@ -373,6 +383,8 @@ class Calls:
 
     def _hold(self, code: Hold, reason: str, wait_ms: int) -> Postponed:
         now_ms = self._clock.now_ms()
+        if self._around.is_trial:
+            return Postponed(now_ms + wait_ms, reason, str(code), self._profile.name)
         is_probe, self._probe_ms = self._probe_ms is not None, None
         return hold_back(
             self._connection, self._profile.name, code, reason, now_ms + wait_ms, now_ms, is_probe=is_probe
@@ -429,6 +441,8 @@ class Calls:
 
     def _pass_hold(self) -> None:
         """Go on where the profile has no hold, or where it is over and ours is the one call that is tried."""
+        if self._around.is_trial:
+            return
         held = read_hold(self._connection, self._profile.name)
         if held is None or held.openings == 0 or self._probe_ms is not None:
             return

@@ -30,7 +30,7 @@ def fail(home: Home, code: str, scope: str | None, times: int = 1) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        *(str(code) for code in Hold if code not in (Hold.KEYS_NOT_YET, Hold.DAILY_LIMIT, Hold.CONFIG_BROKEN)),
+        *(str(code) for code in Hold),
         *("context_overflow", "bad_output", "not_local", "private_source", "crash_loop", "unreadable_row"),
     ],
 )
