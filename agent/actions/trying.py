@@ -22,7 +22,7 @@ TRY = (
     "The text between the marks is a note. Say in one short sentence what it says. Answer with JSON alone: "
     '{"summary": "the sentence"}'
 )
-TRY_NOTE = "[note] The greenhouse door is to be closed at seven in the evening. [end of note]"
+TRY_NOTE = "The greenhouse door is to be closed at seven in the evening."
 TRY_TOKENS = 200
 TRY_S = 60.0
 PERMIT_S = 30.0
@@ -99,10 +99,11 @@ def try_profile(home: Home, name: str | None = None, shared: dict[str, Any] | No
 
 def _ask(calls: ModelCalls, found: Tested) -> Tested:
     from agent.models.answers import read_summary, summary_schema
+    from agent.models.fencing import fenced
     from agent.models.providers.protocol import ChatAsk, Message
 
     context = calls.context_tokens()
-    words = (Message("system", TRY), Message("user", TRY_NOTE))
+    words = (Message("system", TRY), Message("user", fenced(calls.secret(), TRY_NOTE)))
     started = time.monotonic()
     answer = calls.chat(ChatAsk(words, 60, TRY_TOKENS, summary_schema(), "summary"), ())
     took_ms = round((time.monotonic() - started) * 1000)
