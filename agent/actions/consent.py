@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +18,10 @@ QUESTION_TOKENS = 450  # the words of a question besides its content
 CHUNKS_A_CALL = 6.0  # 164 calls for summaries of 1,000 chunks (measured)
 ANSWER_LOW, ANSWER_HIGH = 80, 400
 LOW, HIGH = 0.8, 1.3
+UNREAD_TOKENS = 400
+"""Of an item, where none was read yet."""
+
+_LOOKED_AT = "SELECT source_id FROM mem_tree_sources WHERE last_sync_ms IS NOT NULL"
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,8 @@ class Backlog:
     tokens_out_high: int
     cost_low: float | None
     cost_high: float | None
+    is_known: bool = True
+    """Whether every source was looked at: what is in one that was not is in no number here."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ def estimate_backlog(connection: Connection, intent: Intent, profile: ProfileInt
     Summaries that stand are kept until what is below them changes, so only what is not in a tree yet counts, and with
     an embedding model everything.
     """
-    waiting = tokens = everything = unread = read = 0
+    waiting = tokens = everything = unread = read = to_come = 0
     for source_id, chunks, open_chunks, open_tokens, all_tokens in connection.all(
         """
         SELECT source_id, count(*), sum(lifecycle IN ('pending_extraction', 'admitted', 'buffered')),
@@ -91,9 +97,12 @@ def estimate_backlog(connection: Connection, intent: Intent, profile: ProfileInt
             unread += found
             # What waits to be read is taken to be like what was read.
             done = max(1, known - found)
-            tokens += round(everything / done) * found if everything else found * 400
+            to_come += round(everything / done) * found if everything else found * UNREAD_TOKENS
             waiting += round(read / done) * found if read else found
-    return _priced(waiting, unread, tokens, everything if profile.embedding_model else 0, profile)
+    embedded = everything + to_come if profile.embedding_model else 0
+    looked = {source_id for (source_id,) in connection.all(_LOOKED_AT)}
+    is_known = all(source.private or source.id in looked for source in intent.sources)
+    return replace(_priced(waiting, unread, tokens + to_come, embedded, profile), is_known=is_known)
 
 
 def _priced(chunks: int, unread: int, tokens: int, embedded: int, profile: ProfileIntent) -> Backlog:

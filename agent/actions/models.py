@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent.actions.consent import Backlog, Sending, estimate_backlog, what_is_sent
+from agent.config import WrongProfile
 from agent.config_edit import edit_intent
 from agent.errors import AgentFault, JobFailure, UsageFault
 from agent.profile_intent import BUILTIN, ProfileIntent, profile_problem
@@ -40,11 +41,15 @@ class ProfileRow:
 
 @dataclass(frozen=True)
 class Profiles:
-    """All profiles, the built-in one first. ``problem``: the active name is none of them."""
+    """All profiles that can be used, the built-in one first. ``problem``: why the active one cannot, and what helps.
+
+    ``wrong`` are the others that stand in ``config.toml`` and cannot be used.
+    """
 
     active: str
     profiles: tuple[ProfileRow, ...]
     problem: str = ""
+    wrong: tuple[WrongProfile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ class Used:
     active: str
     requeued: int
     notice: str | None = None
+    problem: str = ""
+    """Why it cannot work yet, and what helps."""
 
 
 def profiles(home: Home) -> Profiles:
@@ -94,9 +101,10 @@ def profiles(home: Home) -> Profiles:
                 held.get(each.name, ""),
             )
         )
-    known = {row.name for row in rows}
-    problem = "" if intent.models.active in known else f"the active profile '{intent.models.active}' is none of them"
-    return Profiles(intent.models.active, tuple(rows), problem)
+    problem = intent.active_problem
+    told = "" if problem is None else f"{problem[0]}: {problem[1]}"
+    wrong = tuple(each for each in intent.wrong_profiles if each.name != intent.models.active or problem is None)
+    return Profiles(intent.models.active, tuple(rows), told, wrong)
 
 
 def plan_use(home: Home, name: str) -> Plan:
@@ -137,8 +145,9 @@ def use_model(home: Home, name: str, *, consent: bool = False) -> Used:
         if profile is not None and is_cloud and consent:
             table_of(document, name)["consent"] = profile.host
 
-    edit_intent(home.paths, change)
-    return Used(name, mend_for(home, {before, name} - {BUILTIN}), home.notice)
+    problem = edit_intent(home.paths, change).active_problem
+    requeued = mend_for(home, {before, name} - {BUILTIN})
+    return Used(name, requeued, home.notice, "" if problem is None else f"{problem[0]}: {problem[1]}")
 
 
 def give_consent(home: Home, name: str) -> None:
@@ -194,8 +203,8 @@ def add_profile(home: Home, profile: ProfileIntent) -> ProfileRow:
 
 def remove_profile(home: Home, name: str) -> str:
     """Take a profile out of the intent and return which one is active then: the built-in one where it was this."""
-    profile = find_profile(home, name)
-    if profile is None:
+    is_wrong = any(each.name == name for each in home.intent.wrong_profiles)
+    if not is_wrong and find_profile(home, name) is None:
         raise UsageFault("the built-in profile stays", "it is part of Sapwood", "name another one to remove")
     active = home.intent.models.active
 
@@ -219,6 +228,9 @@ def find_profile(home: Home, name: str) -> ProfileIntent | None:
     if name == BUILTIN:
         return None
     profile = home.intent.profile(name)
+    wrong = next((each for each in home.intent.wrong_profiles if each.name == name), None)
+    if profile is None and wrong is not None:
+        raise UsageFault(f"the model profile '{name}' cannot be used", wrong.problem, wrong.hint)
     if profile is None:
         known = ", ".join([BUILTIN, *(each.name for each in home.intent.profiles)])
         raise UsageFault("there is no such model profile", name, f"there are: {known}; `sapwood model add` makes one")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.actions.asking import asked_about, asked_words
-from agent.actions.held import hold_of, hold_words, unusable_words
+from agent.actions.held import NEEDS_OWNER, hold_of, hold_words, unusable_words
 from agent.actions.home import NOT_RUNNING
 from agent.actions.pausing import Paused, read_paused
 from agent.actions.times import span_words
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agent.actions.home import Home
     from agent.db import Connection
     from agent.db.power_row import PowerRow
+    from agent.queue.holds import HoldRow
 
 RATE_WINDOW_MS = 60_000
 # Fewer settled jobs than this in the window say nothing about how long the rest will take.
@@ -112,6 +113,10 @@ class Status:
     """The sources that a question is open about."""
     power: Power | None = None
     """What the power policy allows; ``None`` while the agent does not run."""
+    place: str = "here"
+    """Where the active profile's models are: ``here`` (built in), ``local`` or ``cloud``, with their host."""
+    models: str = ""
+    """Why they cannot be had, in words; ``""`` where they can."""
     embedding: EmbeddingProgress | None = None
     """How far the vectors of the wanted model are, and which serve searches meanwhile."""
 
@@ -179,8 +184,26 @@ def status(home: Home) -> Status:
         watching=watching,
         questions=asked,
         power=power,
+        place=_place(home),
+        models=_kept_from(home, hold),
         embedding=embedding,
     )
+
+
+def _place(home: Home) -> str:
+    profile = home.intent.active_profile
+    if profile is None:
+        return "here"
+    return f"{'local' if home.intent.is_local(profile) else 'cloud'}, {profile.host}"
+
+
+def _kept_from(home: Home, hold: HoldRow | None) -> str:
+    problem = home.intent.active_problem
+    if problem is not None:
+        return f"{problem[0]}: {problem[1]}"
+    if hold is None:
+        return ""
+    return hold.reason if hold.code in NEEDS_OWNER else f"{hold.reason}; until {iso(hold.until_ms)}"
 
 
 @dataclass(frozen=True)

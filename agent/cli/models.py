@@ -127,7 +127,9 @@ def _list(output: Output, home: Home) -> None:
 
 def _tell_holds(output: Output, found: Profiles) -> None:
     if found.problem:
-        output.note(f"{found.problem}: `sapwood model use builtin`", "bold red")
+        output.note(found.problem, "bold red")
+    for wrong in found.wrong:
+        output.note(f"{wrong.name} cannot be used: {wrong.problem}; {wrong.hint}", "")
     for each in found.profiles:
         if each.hold:
             output.note(f"{each.name}: {each.hold}", "")
@@ -157,6 +159,8 @@ def _use(output: Output, home: Home, name: str, yes: bool) -> None:
     plan = plan_use(home, name)
     agreed = False
     if plan.needs_consent:
+        if yes:
+            _tell_sending(output, plan.sending, plan.backlog)
         agreed = yes or _agrees(output, plan)
         if not agreed and sys.stdin.isatty() and not output.as_json:
             output.line("nothing was changed")
@@ -174,6 +178,8 @@ def _use(output: Output, home: Home, name: str, yes: bool) -> None:
         output.line(
             f"{_jobs(found.requeued)} that had waited or failed for want of a model {_is(found.requeued)} tried again"
         )
+    if found.problem:
+        output.note(found.problem, "bold red")
     if plan.key and plan.is_cloud:
         output.note(f"its key: `sapwood key status {plan.key}`, `sapwood key set {plan.key}`", "")
     if found.notice:
@@ -183,13 +189,14 @@ def _use(output: Output, home: Home, name: str, yes: bool) -> None:
 def _agrees(output: Output, plan: Plan) -> bool:
     if output.as_json or not sys.stdin.isatty():
         return False
-    assert plan.sending is not None
-    assert plan.backlog is not None
     _tell_sending(output, plan.sending, plan.backlog)
-    return click.confirm(f"Send this to {plan.sending.host}?", default=False, err=True)
+    host = plan.sending.host if plan.sending is not None else plan.name
+    return click.confirm(f"Send this to {host}?", default=False, err=True)
 
 
-def _tell_sending(output: Output, sending: Sending, backlog: Backlog) -> None:
+def _tell_sending(output: Output, sending: Sending | None, backlog: Backlog | None) -> None:
+    if sending is None or backlog is None:
+        return  # of a local profile there is nothing to tell
     output.note(f"{sending.host} is sent:", "bold")
     for kind in sending.kinds:
         output.note(f"  - {kind}", "")
@@ -198,15 +205,20 @@ def _tell_sending(output: Output, sending: Sending, backlog: Backlog) -> None:
     output.note("Keys, tokens, passwords and card numbers are masked before that.", "")
     tokens = f"{backlog.tokens_in_low:,} to {backlog.tokens_in_high:,} tokens"
     out = f"{backlog.tokens_out_low:,} to {backlog.tokens_out_high:,} answered"
-    if not backlog.chunks:
+    if not backlog.is_known:
+        output.note("How much that is cannot be said before `sapwood run` has read your sources.", "")
+    elif not backlog.tokens_in_high:
         output.note("Nothing waits to be sent now; new text is sent as it comes.", "")
     elif backlog.cost_low is None:
         output.note(f"What waits now is about {tokens}, {out}; its price is not known (--price-in, --price-out).", "")
     else:
-        output.note(
-            f"What waits now is about {tokens}, {out}: US$ {backlog.cost_low:.2f} to {backlog.cost_high:.2f}.", ""
-        )
+        output.note(f"What waits now is about {tokens}, {out}: {_money(backlog)}.", "")
     output.note("`sapwood usage` says what was sent; `sapwood config set profiles.NAME.daily_tokens N` limits it.", "")
+
+
+def _money(backlog: Backlog) -> str:
+    low, high = backlog.cost_low or 0.0, backlog.cost_high or 0.0
+    return "less than US$ 0.01" if high < 0.01 else f"US$ {low:.2f} to {high:.2f}"
 
 
 def _add(output: Output, home: Home, name: str, said: dict[str, Any]) -> None:

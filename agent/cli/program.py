@@ -61,7 +61,7 @@ def build() -> Program:
         name="sapwood",
         context_settings=SETTINGS,
         help="A quiet agent that grows a private, searchable memory tree out of the folders, mail and chats you name. "
-        "Everything stays on this machine.",
+        "Everything stays on this machine, unless you switch to a cloud's model.",
         epilog="Start with `sapwood demo`, or `sapwood add ~/Notes` and `sapwood run`.",
         params=[*global_options()],
     )

@@ -107,7 +107,7 @@ def status(context: click.Context) -> None:
     queue = found.queue
     chunks = ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in found.chunks.items() if count)
     facts: list[tuple[str, object]] = [
-        ("profile", found.profile),
+        ("profile", found.profile if found.place == "here" else f"{found.profile} ({found.place})"),
         ("sources", found.sources),
         ("items", ", ".join(f"{count} {state}" for state, count in found.items.items()) or 0),
         ("chunks", f"{found.total_chunks} ({chunks})" if chunks else 0),
@@ -120,6 +120,8 @@ def status(context: click.Context) -> None:
     if found.paused_until_ms is not None and not found.running:
         until = "`sapwood resume`" if found.paused_until_ms >= FOREVER_MS else iso(found.paused_until_ms)
         facts.append(("paused", f"until {until}"))
+    if found.models and found.models not in found.reason:
+        facts.append(("models", found.models))
     if found.power is not None and found.power.words and not found.reason.startswith(found.power.reason or " "):
         facts.append(("power", found.power.words))
     if found.config_problem is not None and not found.running:

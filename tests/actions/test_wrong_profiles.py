@@ -166,3 +166,23 @@ def test_status_says_why_a_profile_cannot_be_used_and_what_helps(
     assert found.state is AgentState.ATTENTION
     assert said in found.reason
     assert "`sapwood " in found.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "models"),
+    [
+        ("", "here", ""),
+        ('[models]\nactive = "box"\n' + BOX, "local, 127.0.0.1", ""),
+        ('[models]\nactive = "box"\n' + BOX.replace("http://127.0.0.1:8080", "https://far.example"), "cloud, far", ""),
+        (WRONG[0][0], "here", "there is no model profile 'far'"),
+    ],
+)
+def test_status_says_where_the_models_are_and_why_they_cannot_be_had_even_while_nothing_runs(
+    text: str, place: str, models: str, paths: Paths, clock: FakeClock
+) -> None:
+    paths.config_file.write_text(text)
+    with open_home(paths, clock=clock) as home:
+        found = status(home)
+    assert found.place.startswith(place)
+    assert found.models.startswith(models)
+    assert bool(found.models) == bool(models)

@@ -63,6 +63,17 @@ def test_keys_of_the_settings_are_completed(named: Paths) -> None:
     assert "sources.mail.exclude" in asked(["config", "set", "sources.mail."])
 
 
+def test_names_of_profiles_and_their_values_are_completed(named: Paths) -> None:
+    held = named.config_file.read_text("utf-8")
+    box = '[[profiles]]\nname = "box"\nprovider = "ollama"\nchat_model = "m"\n'
+    named.config_file.write_text(f"{held}\n{box}", "utf-8")
+    assert asked(["model", "use", "b"]) == ["builtin", "box"]
+    assert asked(["model", "re"]) == ["remove"]
+    assert asked(["config", "set", "profiles.box.chat"]) == ["profiles.box.chat_model"]
+    assert asked(["model", "add", "x", "--provider", "o"]) == ["ollama", "openai"]
+    assert not named.database.exists()
+
+
 def test_broken_settings_complete_nothing_and_say_nothing(named: Paths) -> None:
     named.config_file.write_text("[")
     named.last_good_config.unlink()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from agent.actions.home import open_home
 from agent.actions.sources import add
-from agent.cli import models
 from agent.config import load_intent
 from agent.paths import Paths
 from agent.queue.holds import HoldRow, put_hold_tx, read_hold
@@ -161,9 +162,14 @@ def test_the_question_says_what_is_sent_from_where_and_about_how_much(
         add(home, [str(tmp_path / "notes")])
         add(home, [str(tmp_path / "diary")], private=True)
     write_far(paths, far)
-    monkeypatch.setattr(models.sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     asked: list[str] = []
-    monkeypatch.setattr(models.click, "confirm", lambda words, **_: bool(asked.append(words)))
+
+    def no(words: str, **_: object) -> bool:
+        asked.append(words)
+        return False
+
+    monkeypatch.setattr(click, "confirm", no)
     ran = sapwood("model", "use", "far")
     words = " ".join(ran.err.split())
     assert asked == [f"Send this to {far.host}?"]
@@ -183,7 +189,7 @@ def test_a_switch_brings_back_what_the_profile_before_could_not_do(
     ran = sapwood("model", "use", "builtin", "--json")
     assert ran.document["requeued"] == 1
     with open_home(paths) as home:
-        status = dict(home.connection.all("SELECT id, status FROM mem_tree_jobs"))
+        status: dict[int, str] = dict(home.connection.all("SELECT id, status FROM mem_tree_jobs"))
         assert read_hold(home.connection, "near") is None
     assert (status[ours], status[others]) == ("ready", "failed")
 
@@ -246,3 +252,35 @@ def test_removing_the_active_profile_leads_back_to_the_built_in_one(
     assert sapwood("model", "remove", "near", "--json").document == {"removed": "near", "active": "builtin"}
     intent = load_intent(paths).intent
     assert (intent.models.active, intent.profiles) == ("builtin", ())
+
+
+def test_agreeing_beforehand_tells_what_is_sent_all_the_same(sapwood: Sapwood, paths: Paths) -> None:
+    add = "model add far --provider openai --model m --embedding-model e --price-in 1 --price-out 2"
+    assert sapwood(*add.split()).code == 0
+    ran = sapwood("model", "use", "far", "--yes")
+    assert ran.code == 0
+    words = " ".join(ran.err.split())
+    assert "api.openai.com is sent:" in words
+    assert "what you type into a search" in words
+    assert "vectors of e are: `sapwood model test far` finds that out" in words, "nothing works before that"
+    assert "sapwood key set openai" in words
+    assert max(widths(ran.err)) <= 80
+    again = sapwood("model", "use", "far")
+    assert "is sent:" not in again.err, "agreed is agreed"
+
+
+def test_a_profile_that_cannot_be_used_is_told_where_profiles_are_listed(sapwood: Sapwood, paths: Paths) -> None:
+    paths.config_file.write_text('[models]\nactive = "far"\n[[profiles]]\nname = "far"\nprovider = "nobody"\n')
+    for words in (("model",), ("status",), ("doctor",)):
+        ran = sapwood(*words)
+        assert "far" in ran.out + ran.err
+        assert "Traceback" not in ran.err
+    assert "sapwood config edit" in sapwood("model").err
+    refused = sapwood("model", "use", "far")
+    assert refused.code == 2
+    assert "nobody" in refused.err
+    assert sapwood("model", "use", "builtin").code == 0
+    found = sapwood("model", "--json").document
+    assert (found["active"], found["wrong"][0]["name"]) == ("builtin", "far")
+    assert sapwood("model", "remove", "far").code == 0
+    assert "profiles" not in paths.config_file.read_text()
