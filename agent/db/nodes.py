@@ -43,6 +43,7 @@ SELECT i.input_hash
    AND NOT EXISTS (SELECT 1 FROM mem_tree_summaries WHERE summary_id = i.node_id)
 """
 
+
 def remove_results(connection: Connection, node_ids: Collection[str]) -> None:
     """Delete all stored answers of models that were made from any of these nodes, inside the caller's transaction."""
     nodes = [(node_id,) for node_id in node_ids]
