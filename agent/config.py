@@ -138,6 +138,29 @@ class PowerIntent:
 
 
 @dataclass(frozen=True)
+class DesktopIntent:
+    """What of the agent is seen on the desktop."""
+
+    tray: bool = True
+    notifications: bool = True
+
+
+@dataclass(frozen=True)
+class GatewayIntent:
+    """The local page. ``port`` 0 is any free one; without a page open it ends after ``idle_seconds``."""
+
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+    idle_seconds: Seconds = 1_800.0
+
+
+@dataclass(frozen=True)
+class AssistantsIntent:
+    """What assistants (``sapwood mcp``) may read. ``private``: the sources named private too."""
+
+    private: bool = False
+
+
+@dataclass(frozen=True)
 class SourceIntent:
     """One source the owner named. ``id`` never changes; ``paths`` are absolute.
 
@@ -178,6 +201,9 @@ class Intent:
     schedule: ScheduleIntent = field(default_factory=ScheduleIntent)
     models: ModelsIntent = field(default_factory=ModelsIntent)
     power: PowerIntent = field(default_factory=PowerIntent)
+    desktop: DesktopIntent = field(default_factory=DesktopIntent)
+    gateway: GatewayIntent = field(default_factory=GatewayIntent)
+    assistants: AssistantsIntent = field(default_factory=AssistantsIntent)
     profiles: tuple[ProfileIntent, ...] = ()
     sources: tuple[SourceIntent, ...] = ()
     wrong_profiles: tuple[WrongProfile, ...] = ()

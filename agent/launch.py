@@ -7,10 +7,13 @@ A frozen build's library path breaks the browser it opens (pyinstaller 1759, 366
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from agent.errors import AgentFault
 
 # What a frozen build's loader sets for itself; it keeps the owner's value, if any, under the name with _ORIG.
 _LOADER_PATHS = ("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "LIBPATH")
@@ -55,6 +58,30 @@ def start_program(argv: Sequence[str], *, cwd: Path | None = None) -> subprocess
         start_new_session=sys.platform != "win32",
         creationflags=_no_window(),
     )
+
+
+def open_outside(target: str) -> None:
+    """Have the desktop open an address or a folder with whatever its owner chose for that; does not block.
+
+    Raises ``AgentFault`` where this machine has nothing that opens it.
+    """
+    if sys.platform == "win32":
+        try:
+            os.startfile(target)
+        except OSError as error:
+            raise _nothing_opens(target) from error
+        return
+    opener = shutil.which("open" if sys.platform == "darwin" else "xdg-open")
+    if opener is None:
+        raise _nothing_opens(target)
+    try:
+        start_program([opener, target])
+    except OSError as error:
+        raise _nothing_opens(target) from error
+
+
+def _nothing_opens(target: str) -> AgentFault:
+    return AgentFault("this desktop could not be asked to open it", "", f"open it yourself: {target}")
 
 
 def run_program(argv: Sequence[str], *, timeout_s: float, text: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -55,6 +55,16 @@ class Paths:
         return self.runtime_dir / "agent.json"
 
     @property
+    def gateway_file(self) -> Path:
+        """Pid, start time and port of the running page (mode 0600)."""
+        return self.runtime_dir / "gateway.json"
+
+    @property
+    def rpc_token(self) -> Path:
+        """The bearer token of JSON-RPC (mode 0600), new with each start of the page."""
+        return self.runtime_dir / "rpc.token"
+
+    @property
     def supervisor_lock(self) -> Path:
         """Held by the one supervisor of this data directory for as long as it lives."""
         return self.data_dir / "supervisor.lock"

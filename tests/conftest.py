@@ -24,6 +24,8 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAPWOOD_HOME", str(tmp_path / "home"))
     # Nor does it wait because the machine runs on battery, or is busy with other tests.
     monkeypatch.setenv("SAPWOOD_POWER__ENABLED", "false")
+    # Nor shows an icon on the desktop of whoever runs the tests.
+    monkeypatch.setenv("SAPWOOD_DESKTOP__TRAY", "false")
     # Nor their keyring.
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
 

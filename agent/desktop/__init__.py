@@ -1,0 +1,1 @@
+"""What an owner sees of the agent on the desktop: the tray."""
