@@ -67,7 +67,8 @@ def try_profile(home: Home, name: str | None = None, shared: dict[str, Any] | No
             ),
         )
     from agent.gate import LlmGate
-    from agent.models.calls import FACTS_KEY, calls_for
+    from agent.models.calls import calls_for
+    from agent.models.surroundings import FACTS_KEY
 
     intent = home.intent
     permits = intent.models.local_permits if intent.is_local(profile) else profile.max_concurrent

@@ -15,7 +15,7 @@ from agent.config import ModelsIntent
 from agent.db import Connection
 from agent.db.nodes import remove_chunk
 from agent.gate import LlmGate
-from agent.models.calls import OPENER_KEY
+from agent.models.surroundings import OPENER_KEY
 from agent.paths import Paths
 from agent.profile_intent import LOCAL_RESOURCE, ProfileIntent
 from agent.queue.holds import HoldRow, put_hold_tx

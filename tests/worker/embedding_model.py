@@ -13,10 +13,10 @@ from agent.config import Intent, ModelsIntent, SourceIntent
 from agent.db import Connection
 from agent.db.serving import serving_signature, signature_number
 from agent.errors import JobFailure
-from agent.models.calls import KEYS_KEY, OPENER_KEY
 from agent.models.keys import FakeKeys
 from agent.models.profiles import open_profile
 from agent.models.providers.protocol import EmbedAnswer, Endpoint
+from agent.models.surroundings import KEYS_KEY, OPENER_KEY
 from agent.paths import Paths
 from agent.profile_intent import ProfileIntent
 from agent.queue import LocalContext

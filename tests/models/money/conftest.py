@@ -13,9 +13,10 @@ from agent.clock import FakeClock
 from agent.config import Intent, ModelsIntent, ScheduleIntent, SourceIntent
 from agent.db import Connection
 from agent.errors import JobFailure
-from agent.models.calls import KEYS_KEY, MEMORY_KEY, OPENER_KEY, calls_for
+from agent.models.calls import calls_for
 from agent.models.keys import FakeKeys
 from agent.models.providers.protocol import ChatAnswer, ChatAsk, EmbedAnswer, Endpoint, Message, ModelFacts
+from agent.models.surroundings import KEYS_KEY, MEMORY_KEY, OPENER_KEY
 from agent.paths import Paths
 from agent.profile_intent import ProfileIntent
 from agent.system.memory import FakeMemory

@@ -8,9 +8,9 @@ import pytest
 
 from agent.config import SourceIntent
 from agent.errors import JobFailure, LeaseLost, Postponed
-from agent.models.calls import KEYS_KEY
 from agent.models.keys import KeyResult
 from agent.models.providers.protocol import ChatAsk, Message, ModelFacts
+from agent.models.surroundings import KEYS_KEY
 from agent.profile_intent import ProfileIntent
 from agent.states import Hold, KeyState
 from tests.models.money.conftest import ASK, CLOUD, LOCAL, NOTES, SILENCE, Money

@@ -13,11 +13,12 @@ from agent.clock import FakeClock
 from agent.config import Intent, ModelsIntent
 from agent.db import Database
 from agent.errors import JobFailure, Postponed
-from agent.models.calls import KEYS_KEY, MEMORY_KEY, OPENER_KEY, calls_of
+from agent.models.calls import calls_of
 from agent.models.keys import FakeKeys
 from agent.models.profiles import open_profile
 from agent.models.providers.protocol import ChatAnswer
 from agent.models.spending import Spent, read_file
+from agent.models.surroundings import KEYS_KEY, MEMORY_KEY, OPENER_KEY
 from agent.paths import paths_under
 from agent.queue.holds import HoldRow, put_hold_tx
 from agent.queue.registry import JobContext, JobSpec

@@ -13,9 +13,9 @@ from agent.actions.doctor import doctor
 from agent.clock import FakeClock
 from agent.config import load_intent
 from agent.db import Connection, Database
-from agent.models.calls import KEYS_KEY, MEMORY_KEY
 from agent.models.keys import FakeKeys
 from agent.models.summarising import ModelSummariser
+from agent.models.surroundings import KEYS_KEY, MEMORY_KEY
 from agent.paths import Paths
 from agent.queue.enqueue import enqueue, enqueue_many_tx
 from agent.queue.holds import HoldRow, read_hold
