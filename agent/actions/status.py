@@ -19,6 +19,8 @@ from agent.queue.counts import QueueCounts, count_done_since, count_jobs, count_
 from agent.states import AgentState, JobKind, Lifecycle, PowerCause, PowerMode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from agent.actions.home import Home
     from agent.db import Connection
     from agent.db.power_row import PowerRow
@@ -149,19 +151,19 @@ def status(home: Home) -> Status:
             eta = 0 if not due and not queue.deferred else seconds_left(connection, due, unread, now_ms)
         stored = read_power(connection)
         hold = hold_of(connection, home.intent, now_ms)
-    answer = _ask_the_agent(home) if running else {}
-    power = _power_of(answer, stored) if running else None
+    answer = ask_the_agent(home) if running else {}
+    power = power_of(answer, stored) if running else None
     workers = worker_statuses(home) if running else ()
     growing = growing_words(growth_of(chunks, queue.waiting, summaries, unread))
     held = unusable_words(home.intent, queue) or hold_words(hold, queue, growing)
-    state, reason = _state(
+    state, reason = state_of(
         running, paused, queue, len(home.intent.sources), home.config_problem, growing, asked, power, held
     )
     watching: tuple[Watching, ...] = ()
     if running:
-        state, reason = _as_the_agent_says(answer) or (state, reason)
+        state, reason = as_the_agent_says(answer) or (state, reason)
         watching = _watching_of(answer)
-        if state is AgentState.GROWING and _free_bytes(home) < FULL_DISK_BYTES:
+        if state is AgentState.GROWING and free_bytes(home) < FULL_DISK_BYTES:
             state, reason, eta = AgentState.ATTENTION, full_words(home), None
     if power is not None and power.holds:
         eta = None
@@ -363,7 +365,8 @@ def _wanted_signature(home: Home) -> str:
         return ""
 
 
-def _free_bytes(home: Home) -> int:
+def free_bytes(home: Home) -> int:
+    """Return how much room the disk of the memory has."""
     return shutil.disk_usage(home.paths.data_dir).free
 
 
@@ -375,7 +378,8 @@ def full_words(home: Home) -> str:
     )
 
 
-def _ask_the_agent(home: Home) -> dict[str, Any]:
+def ask_the_agent(home: Home) -> dict[str, Any]:
+    """Return what the agent says of itself, ``{}`` where it does not answer; blocks for a second at most."""
     from agent.errors import SapwoodError
     from agent.supervisor.control import call
 
@@ -385,7 +389,7 @@ def _ask_the_agent(home: Home) -> dict[str, Any]:
         return {}
 
 
-def _as_the_agent_says(answer: dict[str, Any]) -> tuple[AgentState, str] | None:
+def as_the_agent_says(answer: Mapping[str, Any]) -> tuple[AgentState, str] | None:
     """Return state and reason from the agent itself where it knows more than the memory does."""
     try:
         state = AgentState(answer["state"])
@@ -404,7 +408,8 @@ def _watching_of(answer: dict[str, Any]) -> tuple[Watching, ...]:
     )
 
 
-def _power_of(answer: dict[str, Any], stored: PowerRow | None) -> Power:
+def power_of(answer: Mapping[str, Any], stored: PowerRow | None) -> Power:
+    """Return what the power policy allows, by the agent's answer, or else by what it stored for its workers."""
     said = answer.get("power")
     if isinstance(said, dict):
         return Power(str(said["mode"]), said["cause"], str(said["reason"]), tuple(said["in_spite_of"]))
@@ -414,7 +419,7 @@ def _power_of(answer: dict[str, Any], stored: PowerRow | None) -> Power:
     return Power(str(stored.mode), str(stored.cause), stored.reason)
 
 
-def _state(
+def state_of(
     running: bool,
     paused: Paused,
     queue: QueueCounts,
@@ -425,6 +430,7 @@ def _state(
     power: Power | None,
     held: tuple[AgentState, str] | None = None,
 ) -> tuple[AgentState, str]:
+    """Return what the agent does and why, from what the memory and the intent tell. Pure."""
     if not running:
         return AgentState.STOPPED, NOT_RUNNING
     if config_problem is not None:

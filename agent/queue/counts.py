@@ -56,6 +56,19 @@ def count_jobs(connection: Connection, now_ms: int) -> QueueCounts:
     return QueueCounts(ready, total - ready, running, failed, unrecoverable, cancelled, done)
 
 
+def count_open(connection: Connection, now_ms: int) -> QueueCounts:
+    """Return the counts of what is not settled and of what failed, at the cost of a few seeks and those rows.
+
+    What was done, which is most, is not walked: its counts stay 0.
+    """
+    due, waiting = connection.one(f"SELECT coalesce(sum(job.at_ms <= ?), 0), count(*) {_IN_PHASE}", (now_ms, 2)) or (
+        0,
+        0,
+    )
+    failed = int(connection.value(f"SELECT count(*) {_IN_PHASE}", (3,)))
+    return QueueCounts(ready=due, deferred=waiting - due, running=count_running(connection), failed=failed)
+
+
 def count_running(connection: Connection) -> int:
     """Return how many rows are running, at the cost of a few seeks."""
     count: int = connection.value(f"SELECT count(*) {_IN_PHASE}", (1,))

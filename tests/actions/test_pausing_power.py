@@ -20,7 +20,7 @@ THROTTLED = PowerRow(PowerMode.THROTTLED, PowerCause.CPU, "other programs keep t
 @pytest.fixture
 def running(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.actions.home.is_running", lambda _: True)
-    monkeypatch.setattr(room, "_ask_the_agent", lambda _: {})
+    monkeypatch.setattr(room, "ask_the_agent", lambda _: {})
 
 
 def restrict(home: Home, row: PowerRow) -> None:
@@ -88,7 +88,7 @@ def test_throttled_work_is_growing_and_status_says_why_it_is_slow(home: Home) ->
 def test_the_agents_own_word_is_newer_than_its_row(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     restrict(home, LOW)
     said = {"mode": "normal", "cause": None, "reason": "", "held": False, "in_spite_of": ["battery_low"]}
-    monkeypatch.setattr(room, "_ask_the_agent", lambda _: {"power": said})
+    monkeypatch.setattr(room, "ask_the_agent", lambda _: {"power": said})
     put(home)
     found = status(home)
     assert found.state is AgentState.GROWING

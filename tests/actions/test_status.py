@@ -33,7 +33,7 @@ VALUES (?, 'document', 's', 'i', ?, 0, '', 0, x'00', 0, '{}', 1, '', 'sealed', 0
 @pytest.fixture
 def running(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.actions.home.is_running", lambda _: True)
-    monkeypatch.setattr(room, "_as_the_agent_says", lambda _: None)
+    monkeypatch.setattr(room, "as_the_agent_says", lambda _: None)
 
 
 def put(home: Home, number: int, available_at_ms: int | None = None) -> int:
@@ -201,7 +201,7 @@ def test_how_each_source_is_noticed_is_told(home: Home, monkeypatch: pytest.Monk
         {"source": "notes", "how": "watched", "reason": ""},
         {"source": "mail", "how": "looked at every 15 min", "reason": "it is not there"},
     ]
-    monkeypatch.setattr(room, "_ask_the_agent", lambda _: {"watching": said})
+    monkeypatch.setattr(room, "ask_the_agent", lambda _: {"watching": said})
     notes, mail = status(home).watching
     assert notes.is_watched
     assert (mail.how, mail.reason, mail.is_watched) == ("looked at every 15 min", "it is not there", False)
@@ -211,7 +211,7 @@ def test_how_each_source_is_noticed_is_told(home: Home, monkeypatch: pytest.Monk
 def test_a_full_disk_is_said_instead_of_a_time_left(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     put(home, 1)
     assert status(home).state is AgentState.GROWING
-    monkeypatch.setattr(room, "_free_bytes", lambda _: 1_000_000)
+    monkeypatch.setattr(room, "free_bytes", lambda _: 1_000_000)
     found = status(home)
     assert found.state is AgentState.ATTENTION
     assert "is full: make room" in found.reason
