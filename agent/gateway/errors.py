@@ -1,0 +1,110 @@
+"""What a person or a program is told where a request is refused or fails: what happened, and what to do.
+
+These pages need no template and no session. Programs (RPC, MCP, scripts of the page) get the same words as JSON.
+"""
+
+from __future__ import annotations
+
+import html
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from agent.errors import AgentFault, AgentNotRunning, SapwoodError, UsageFault
+from agent.gateway.links import Entered
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+STYLESHEET = "/static/page.css"
+
+OPEN_HINT = "Open it from the icon in your panel, or with the command: sapwood open"
+REASONS: dict[Entered, tuple[str, str]] = {
+    Entered.USED: (
+        "This link was used already",
+        "A link opens the page once, so that nobody else can follow it after you.",
+    ),
+    Entered.EXPIRED: ("This link is too old", "A link opens the page for one minute after it was made."),
+    Entered.UNKNOWN: (
+        "This link is not known",
+        "It is of an earlier start of Sapwood, or was copied in part.",
+    ),
+}
+
+_log = logging.getLogger("sapwood.gateway")
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title} – Sapwood</title>
+<link rel="stylesheet" href="{stylesheet}">
+</head>
+<body>
+<main>
+<h1>{title}</h1>
+{paragraphs}
+</main>
+</body>
+</html>
+"""
+
+
+def told(
+    status: int,
+    title: str,
+    detail: str = "",
+    hint: str = "",
+    *,
+    as_json: bool = False,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return an answer that says what happened, to what, and what to do next."""
+    if as_json:
+        body = {"error": title, "detail": detail, "hint": hint}
+        return JSONResponse(body, status, headers=headers)
+    paragraphs = "\n".join(f"<p>{html.escape(text)}</p>" for text in (detail, hint) if text)
+    page = _PAGE.format(title=html.escape(title), stylesheet=STYLESHEET, paragraphs=paragraphs)
+    return HTMLResponse(page, status, headers=headers)
+
+
+def wants_json(accept: str) -> bool:
+    """Return whether an ``Accept`` header asks for JSON rather than for a page."""
+    return "application/json" in accept and "text/html" not in accept
+
+
+def status_of(error: SapwoodError) -> int:
+    """Return the HTTP status of an error of ours."""
+    if isinstance(error, UsageFault):
+        return 400
+    if isinstance(error, AgentNotRunning):
+        return 409
+    return 500 if isinstance(error, AgentFault) else 422
+
+
+async def on_fault(request: Request, error: Exception) -> Response:
+    """Answer an error of ours that no handler caught."""
+    assert isinstance(error, SapwoodError)
+    json = wants_json(request.headers.get("accept", ""))
+    return told(status_of(error), error.title, error.detail, error.hint, as_json=json)
+
+
+async def on_http(request: Request, error: Exception) -> Response:
+    """Answer what routing refuses: no such page, no such method."""
+    assert isinstance(error, HTTPException)
+    titles = {404: "There is no such page", 405: "This address does not take that"}
+    json = wants_json(request.headers.get("accept", ""))
+    title = titles.get(error.status_code, error.detail)
+    return told(error.status_code, title, "", "Go back, or open the first page.", as_json=json, headers=error.headers)
+
+
+def unexpected(error: BaseException, *, as_json: bool) -> Response:
+    """Return the answer to an error nobody foresaw; its place, never its words, goes into the log."""
+    _log.error("a request failed by an error nobody caught", exc_info=error)
+    hint = "Try again. If it stays: `sapwood doctor`, and `sapwood bug-report` has what a maintainer needs."
+    return told(500, "Something went wrong in Sapwood", "The error is in the log.", hint, as_json=as_json)
