@@ -133,6 +133,16 @@ class WorkerState(StrEnum):
     FAILED = "failed"
 
 
+class CompanionState(StrEnum):
+    """A process beside the workers, the tray or the page, as the supervisor sees it."""
+
+    OFF = "off"  # nobody wants it, or it ended by itself
+    STARTING = "starting"  # coming up, or about to be started again
+    UP = "up"
+    IMPOSSIBLE = "impossible"  # it cannot serve here for now, which is no fault of it; tried again later
+    FAILED = "failed"  # it ends again and again; tried slowly
+
+
 class AgentState(StrEnum):
     """What the agent is doing, as ``status`` and the tray say it."""
 

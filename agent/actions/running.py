@@ -10,7 +10,7 @@ from agent.errors import AgentFault, AgentNotRunning, SapwoodError
 from agent.paths import Paths, find_paths
 
 if TYPE_CHECKING:
-    from agent.supervisor.result import SupervisorResult
+    from agent.supervisor.result import CompanionSpec, SupervisorResult
 
 WORKER = "agent.worker.process:worker_main"
 IDLE_HOOK = "agent.tree.flush:close_all_tails"
@@ -19,6 +19,8 @@ GATE_HOOK = "agent.worker.permits:serve_unseen"
 PERMITS_HOOK = "agent.worker.permits:free_permits"
 LEDGER_HOOK = "agent.actions.forgetting:keep_ledger"
 MEND_HOOK = "agent.models.mending:tend"
+TRAY = "agent.desktop.tray.process:tray_main"
+GATEWAY = "agent.gateway.process:gateway_main"
 
 INTERRUPTED = 130
 # The stop budget of the supervisor is four seconds; a machine under load gets some more.
@@ -47,9 +49,17 @@ class Stopped:
 
 
 def run_agent(
-    paths: Paths | None = None, *, once: bool = False, workers: int | None = None, debug: bool = False
+    paths: Paths | None = None,
+    *,
+    once: bool = False,
+    workers: int | None = None,
+    debug: bool = False,
+    headless: bool = False,
+    by_person: bool = False,
 ) -> Ran:
     """Run the agent in this process and its workers below it; blocks until it ends.
+
+    ``headless``: without a tray, whatever the settings say. ``by_person``: not by a login.
 
     Called from the main thread (processes are started from there alone). Raises ``AgentFault`` where it cannot start.
     """
@@ -73,11 +83,24 @@ def run_agent(
             permits_hook=PERMITS_HOOK,
             ledger_hook=LEDGER_HOOK,
             mend_hook=MEND_HOOK,
+            companions=_companions(once=once, headless=headless),
+            by_person=by_person and not once,
             log_level=level,
         )
     )
     asked = _asked_about(paths) if result.ended is Ended.FINISHED else ()
     return _told(result, asked, once=once)
+
+
+def _companions(*, once: bool, headless: bool) -> tuple[CompanionSpec, ...]:
+    from agent.supervisor import CompanionSpec
+
+    no_tray = "it runs with --once" if once else "it runs with --headless" if headless else ""
+    no_page = "it runs with --once and ends when all is grown: start it with `sapwood run`" if once else ""
+    return (
+        CompanionSpec("tray", TRAY, off=no_tray),
+        CompanionSpec("gateway", GATEWAY, on_demand=True, off=no_page),
+    )
 
 
 def _asked_about(paths: Paths) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     sapwood run --workers 2     with two worker processes at most
     """,
 )
-@click.option("--headless", is_flag=True, help="Without a tray. There is none yet, so this changes nothing.")
+@click.option("--headless", is_flag=True, help="Without a tray, whatever the settings say.")
 @click.option("--once", is_flag=True, help="End when nothing is left to do and every tree is finished.")
 @click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="At most so many worker processes.")
 @click.option("--at-login", is_flag=True, hidden=True, help="Said by what starts it at the login.")
@@ -32,7 +32,6 @@ def run(context: click.Context, headless: bool, once: bool, workers: int | None,
     Ctrl-C stops it within four seconds; whatever was in the middle of being done is done again at the next start.
     With --once it exits 1 where work is left that is not due for more than ten minutes, and says so.
     """
-    del headless
     from agent.actions.running import held_otherwise, is_running, run_agent
     from agent.cli.progress import Progress
     from agent.paths import find_paths
@@ -47,7 +46,9 @@ def run(context: click.Context, headless: bool, once: bool, workers: int | None,
 
         started_at_login(paths)
     with Progress(paths, greeting="" if quiet else "the agent runs; Ctrl-C or `sapwood stop` ends it"):
-        result = run_agent(paths, once=once, workers=workers, debug=output.debug)
+        result = run_agent(
+            paths, once=once, workers=workers, debug=output.debug, headless=headless, by_person=not at_login
+        )
     if result.notice:
         output.note(result.notice, "")
     if output.as_json:

@@ -1,8 +1,8 @@
 """Launching and restarting processes, the tick, the control channel. Processes are given as dotted names."""
 
-from agent.supervisor.result import Ended, SupervisorArgs, SupervisorResult
+from agent.supervisor.result import CompanionSpec, Ended, SupervisorArgs, SupervisorResult
 
-__all__ = ["Ended", "SupervisorArgs", "SupervisorResult", "supervise"]
+__all__ = ["CompanionSpec", "Ended", "SupervisorArgs", "SupervisorResult", "supervise"]
 
 
 def supervise(args: SupervisorArgs) -> SupervisorResult:

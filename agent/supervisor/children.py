@@ -9,8 +9,8 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from multiprocessing.context import SpawnProcess
-from typing import Protocol
+from multiprocessing.context import SpawnContext, SpawnProcess
+from typing import Any, Protocol
 
 from agent.errors import AgentFault
 from agent.ids import random_id
@@ -19,6 +19,9 @@ from agent.supervisor.result import SupervisorArgs
 from agent.supervisor.slots import Exit, Slot
 from agent.system.entry import enter
 from agent.system.parent import ProcessGroup, child_group
+
+Lines = tuple[Any, Any]
+"""Our end of a life line and the child's: two ``multiprocessing`` connections, of another class on Windows."""
 
 _log = logging.getLogger("sapwood.supervisor")
 
@@ -110,6 +113,30 @@ def judge(child: Child, exit_code: int | None, handled_a_job: bool) -> Death:
     return Death(child, exit_code, Exit.FAILURE, counts_as_crash=exit_code != EXIT_LEASE)
 
 
+def spawn(
+    context: SpawnContext, group: ProcessGroup, target: str, args: object, lines: Lines, name: str
+) -> tuple[SpawnProcess, int]:
+    """Start ``target(args, its end of the line)`` in a process of its own, tied to this one; return it and its pid.
+
+    ``lines`` are our end and its end of the life line; the latter is closed here. Main thread only: the kernel ends a
+    child with the thread that started it, not with the process (PDEATHSIG). Raises ``OSError``, our end closed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise AgentFault("processes are started from the main thread only", threading.current_thread().name)
+    ours, theirs = lines
+    process = context.Process(target=enter, args=(target, os.getpid(), args, theirs), name=name, daemon=True)
+    try:
+        process.start()
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    pid = process.pid if process.pid is not None else 0
+    group.adopt(pid)
+    return process, pid
+
+
 class Children:
     """The live worker processes by sentinel."""
 
@@ -152,21 +179,8 @@ class Children:
         )
         if self._args.open_profile is not None:
             args = replace(args, open_profile=self._args.open_profile)
-        process = self._context.Process(
-            target=enter,
-            args=(self._args.worker, os.getpid(), args, reading),
-            name=f"worker-{slot.index}",
-            daemon=True,
-        )
-        try:
-            process.start()
-        except BaseException:
-            writing.close()
-            raise
-        finally:
-            reading.close()
-        pid = process.pid if process.pid is not None else 0
-        self._group.adopt(pid)
+        lines = (writing, reading)
+        process, pid = spawn(self._context, self._group, self._args.worker, args, lines, f"worker-{slot.index}")
         child = Child(slot, args.worker_id, process, writing, pid, now)
         self._by_sentinel[process.sentinel] = child
         _log.info("worker %d.%d is process %d", slot.index, slot.generation, pid)

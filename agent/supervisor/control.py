@@ -29,7 +29,7 @@ from agent.errors import AgentFault, AgentNotRunning
 from agent.paths import Paths
 from agent.system.identity import ProcessIdentity, is_alive, own_identity
 
-VERBS = ("ping", "stop", "open", "reload", "status", "examine", "rebuild")
+VERBS = ("ping", "stop", "open", "look", "reload", "status", "examine", "rebuild")
 MAX_MESSAGE = 1 << 20
 MAX_CLIENTS = 16
 CLIENT_PATIENCE_S = 5.0

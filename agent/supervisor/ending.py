@@ -13,8 +13,10 @@ from agent.queue.wake import unregister_workers
 
 if TYPE_CHECKING:
     from agent.clock import Clock
+    from agent.config import Intent
     from agent.db import Connection
     from agent.paths import Paths
+    from agent.supervisor.companions import Companions
     from agent.supervisor.stopping import StopBudget
     from agent.supervisor.storage import Storage
     from agent.supervisor.workforce import Workforce
@@ -22,16 +24,20 @@ if TYPE_CHECKING:
 _log = logging.getLogger("sapwood.supervisor")
 
 
-def end_children(workforce: Workforce, budget: StopBudget, clock: Clock) -> None:
+def end_children(
+    workforce: Workforce, companions: Companions, budget: StopBudget, clock: Clock, intent: Intent
+) -> None:
     """Ask, terminate, kill, as the budget says; blocks until all have ended or the budget is over."""
     children = workforce.children
-    while len(children) and not budget.is_over(clock.monotonic()):
+    while (len(children) or len(companions)) and not budget.is_over(clock.monotonic()):
         now = clock.monotonic()
         force = budget.next_force(now)
         if force is not None:
             workforce.use_force(force, now)
-        ready = wait(children.sentinels, budget.wait_s(clock.monotonic()))
+            companions.use_force(force, now)
+        ready = wait([*children.sentinels, *companions.sentinels], budget.wait_s(clock.monotonic()))
         workforce.bury(ready, clock.monotonic())
+        companions.bury(ready, clock.monotonic(), intent)
 
 
 def give_back(

@@ -40,12 +40,27 @@ MendHook = Callable[[Paths, "Connection", "Intent", int, bool], None]
 
 
 @dataclass(frozen=True)
+class CompanionSpec:
+    """A process beside the workers: its role, its main by dotted name (``agent.system.companion``).
+
+    ``on_demand``: started when it is asked for. ``off``: why it is not to be had in this run, ``""`` where it is.
+    """
+
+    role: str
+    target: str
+    on_demand: bool = False
+    off: str = ""
+
+
+@dataclass(frozen=True)
 class SupervisorArgs:
     """What to supervise. Everything above this room comes as a dotted name, ``package.module:attribute``.
 
     ``worker`` is run as ``worker(WorkerArgs, life_line)`` in each child. ``kind_names`` are the job kinds. ``workers``
     overrides the largest size of the pool. The hooks are described beside their types. ``open_profile`` is handed to
     the workers (``None``: their own default). ``power_signals`` makes what samples the machine (``PowerSignals``).
+    ``companions``: the tray and the page. ``by_person``: somebody started it and looks; a second start then opens the
+    page of the first.
     """
 
     paths: Paths
@@ -61,6 +76,8 @@ class SupervisorArgs:
     mend_hook: str | None = None
     open_profile: str | None = None
     power_signals: str = "agent.system.power:SystemPower"
+    companions: tuple[CompanionSpec, ...] = ()
+    by_person: bool = False
     log_level: str = "INFO"
 
 

@@ -47,7 +47,8 @@ def _take_over_or_hand_over(args: SupervisorArgs, instance: SingleInstance) -> S
     end = time.monotonic() + HAND_OVER_PATIENCE_S
     while not instance.acquire():
         try:
-            call(args.paths, "open", timeout=2.0)
+            # Who starts it a second time wants to see it; a login, or a script, wants it to run.
+            call(args.paths, "open" if args.by_person else "look", timeout=2.0)
             return SupervisorResult(Ended.HANDED_OVER, "the agent is already running")
         except AgentNotRunning:
             # It is just coming up, or just going: one of the two ends within moments.

@@ -17,9 +17,10 @@ from agent.config import Intent, IntentWatcher
 from agent.ids import random_id
 from agent.queue.registry import Registry
 from agent.queue.wake import WakeSocket, register_worker, wake_workers
-from agent.states import JobKind, PowerMode
+from agent.states import AgentState, JobKind, PowerMode
 from agent.supervisor.beginning import Beginning
 from agent.supervisor.children import Children
+from agent.supervisor.companions import Companions, News
 from agent.supervisor.control import ControlServer
 from agent.supervisor.damage import DamageControl, Outcome
 from agent.supervisor.ending import end_children, give_back, release_all
@@ -29,6 +30,7 @@ from agent.supervisor.looking import QueueLook, look_at_queue
 from agent.supervisor.nudge import Nudge, StopSignals
 from agent.supervisor.once import OnceRun
 from agent.supervisor.power_watch import PowerWatch
+from agent.supervisor.requests import Requests
 from agent.supervisor.rest import Rest
 from agent.supervisor.result import Ended, SupervisorArgs, SupervisorResult, failed
 from agent.supervisor.sleepgap import GAP_SECONDS, SleepGap
@@ -51,12 +53,14 @@ ONCE_LOOK_S = 0.05
 RECLAIM_AGAIN_S = 0.1
 SHORTEST_WAIT_S = 0.005
 LONGEST_WAIT_S = 60.0
+SETTLED_AFTER_S = 10.0
+"""After so long a tray is started even where no worker is up: it tells its owner why."""
 
 _log = logging.getLogger("sapwood.supervisor")
 
 
 class Supervisor:
-    """The state of one run. Only ``run`` is called from outside; ``_answer`` alone runs in other threads."""
+    """The state of one run. Only ``run`` is called from outside; ``_status`` alone runs in other threads."""
 
     def __init__(self, args: SupervisorArgs, watcher: IntentWatcher, clock: Clock) -> None:
         self._args = args
@@ -66,7 +70,6 @@ class Supervisor:
         self._intent: Intent = watcher.current
         self._nudge = Nudge()
         self._signals = StopSignals(self._nudge)
-        self._control = ControlServer(args.paths, self._answer)
         self._storage = Storage(args.paths)
         self._registry = Registry.load(args.kind_names)
         self._housekeeping = Housekeeping(
@@ -77,6 +80,9 @@ class Supervisor:
         self._damage = DamageControl(
             args.paths, self._storage, self._workforce, lambda: self._stop_began_at() is not None
         )
+        self._companions = Companions(args)
+        self._requests = Requests(clock, self._nudge, self._damage, self._companions, self._status)
+        self._control = ControlServer(args.paths, self._requests.answer)
         self._wake = WakeSocket()
         self._wake_id = random_id()
         self._gate = GateWatch(args, self._registry)
@@ -103,8 +109,7 @@ class Supervisor:
         self._reclaim_at = 0.0
         self._turned_at = now
         self._meant_to_wait = 0.0
-        self._stop_asked_at: float | None = None
-        self._reload_asked = False
+        self._settled_by = now + SETTLED_AFTER_S
         self._is_stopping = False
 
     # -- the loop -----------------------------------------------------------------------------------------------------
@@ -134,6 +139,7 @@ class Supervisor:
             result = self._turn(now, self._clock.now_ms())
             if result is not None:
                 return result
+            self._follow_companions(now)
             now = self._clock.monotonic()
             self._meant_to_wait = self._wait_s(now)
             self._turned_at = now
@@ -143,7 +149,7 @@ class Supervisor:
     def _stop_began_at(self) -> float | None:
         if self._signals.received is not None:
             return self._signals.received_at
-        return self._stop_asked_at
+        return self._requests.stop_asked_at
 
     def _notice_sleep(self, now: float) -> None:
         slept = self._gap.look(self._clock.now_ms(), now, self._meant_to_wait)
@@ -157,7 +163,7 @@ class Supervisor:
     def _waitables(self, now: float) -> list[Any]:
         # The wake-up descriptor as a number: on Windows it is an event's handle, not something to read from.
         listening = [self._wake.fileno()] if now >= self._listen_at else []
-        return [self._nudge.waitable, *listening, *self._workforce.children.sentinels]
+        return [self._nudge.waitable, *listening, *self._workforce.children.sentinels, *self._companions.waitables]
 
     def _take(self, ready: list[Any], now: float) -> None:
         if self._nudge.waitable in ready:
@@ -166,10 +172,22 @@ class Supervisor:
             # Every settled job wakes somebody; four looks a second are enough for us.
             self._wake.drain()
             self._listen_at = now + BUSY_LOOK_S
+        self._companions.take(ready, now, self._intent)
         for death in self._workforce.bury(ready, now):
             self._reclaim_at = 0.0
             if death.corrupt:
                 self._storage.suspect_corruption()
+
+    def _follow_companions(self, now: float) -> None:
+        """Start, end and tell the tray and the page. Nobody waits for them, so workers and memory come first."""
+        is_settled = now >= self._settled_by or self._storage.problem is not None or self._workforce.is_up
+        if is_settled:
+            self._settled_by = now
+        self._companions.turn(now, self._intent, may_start=is_settled)
+        if len(self._companions):
+            state, reason = self._state()
+            shown = (self._intent, self._look.paused_until_ms, self._hold_ends_ms, self._power.decision.reason)
+            self._companions.tell(News(state, reason, shown), now)
 
     # -- one turn -----------------------------------------------------------------------------------------------------
 
@@ -244,10 +262,10 @@ class Supervisor:
     def _tick_if_due(self, now: float, wall_ms: int) -> None:
         if now < self._next_tick_at(now):
             return
-        if self._reload_asked:
+        if self._requests.is_reload_asked:
             # Whoever asks may have emptied or replaced the memory.
             self._housekeeping.begin_anew()
-        self._ticked_at, self._reload_asked = now, False
+        self._ticked_at, self._requests.is_reload_asked = now, False
 
         def tick(connection: Connection) -> TickReport:
             return self._housekeeping.tick(
@@ -277,7 +295,7 @@ class Supervisor:
         self._storage.attempt("asking for looks", lambda it: watch.ask(it, ask, now, wall_ms), now)
 
     def _next_tick_at(self, now: float) -> float:
-        if self._ticked_at is None or self._reload_asked:
+        if self._ticked_at is None or self._requests.is_reload_asked:
             return now
         timing = self._intent.supervisor
         at = self._ticked_at + (timing.tick_idle_seconds if self._rest.is_on else timing.tick_busy_seconds)
@@ -330,6 +348,7 @@ class Supervisor:
             moments = self._moments_without_memory(now)
         else:
             moments = self._moments(now)
+        moments.append(self._companions.next_moment(now))
         soonest = min(moment for moment in moments if moment is not None)
         return min(max(soonest - now, SHORTEST_WAIT_S), LONGEST_WAIT_S)
 
@@ -371,7 +390,7 @@ class Supervisor:
         self._is_stopping = True
         if self._watch is not None:
             self._watch.stop()
-        end_children(self._workforce, budget, self._clock)
+        end_children(self._workforce, self._companions, budget, self._clock, self._intent)
         has_time = budget.has_time_for_checkpoint(self._clock.monotonic())
         now_ms, limit = self._clock.now_ms(), self._intent.queue.crash_limit
         release_all(self._paths, self._storage, self._workforce, [self._wake_id], now_ms, crash_limit=limit)
@@ -383,30 +402,10 @@ class Supervisor:
         _log.info("the supervisor ends: %s %s", result.ended, result.reason)
         return replace(result, notice=self._storage.begun_anew_after)
 
-    # -- what others ask ----------------------------------------------------------------------------------------------
+    # -- what others are told ------------------------------------------------------------------------------------------
 
-    def _answer(self, verb: str) -> dict[str, Any]:
-        """Answer a caller; runs in the caller's thread, so it only reads and sets flags."""
-        if verb == "stop":
-            if self._stop_asked_at is None:
-                self._stop_asked_at = self._clock.monotonic()
-            self._nudge.nudge()
-        elif verb in ("reload", "open"):
-            # There is no page to open yet: what a second start can ask for is that we look again.
-            self._reload_asked = True
-            self._nudge.nudge()
-        elif verb in ("examine", "rebuild"):
-            if verb == "rebuild":
-                self._damage.ask()
-            else:
-                self._damage.suspect(self._clock.monotonic())
-            self._nudge.nudge()
-        elif verb == "status":
-            return {"ok": True, **self._status()}
-        return {"ok": True}
-
-    def _status(self) -> dict[str, Any]:
-        state, reason = state_of(
+    def _state(self) -> tuple[AgentState, str]:
+        return state_of(
             Facts(
                 problem=self._storage.problem,
                 needs_owner=self._damage.needs_owner,
@@ -421,6 +420,10 @@ class Supervisor:
                 is_resting=self._rest.is_on,
             )
         )
+
+    def _status(self) -> dict[str, Any]:
+        """Return what ``status`` shows; runs in a caller's thread, so it only reads."""
+        state, reason = self._state()
         return {
             "state": str(state),
             "reason": reason,
@@ -429,4 +432,5 @@ class Supervisor:
             "slots": self._workforce.slot_states(),
             "power": self._power.view(),
             "watching": [] if self._watch is None else self._watch.hows(self._intent),
+            **self._companions.views(),
         }

@@ -74,6 +74,11 @@ class Workforce:
         return any(child.job_id is not None for child in self.children)
 
     @property
+    def is_up(self) -> bool:
+        """Whether a worker is up."""
+        return any(slot.state is WorkerState.RUNNING for slot in self.slots)
+
+    @property
     def is_changing(self) -> bool:
         """Whether a process is coming up or going down."""
         # Whoever finishes a job before it leaves may take minutes, and is not watched for that.

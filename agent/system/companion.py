@@ -8,6 +8,7 @@ unpickled, and an unknown word is passed over, so that the two sides may differ 
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,7 @@ class CompanionArgs:
 
 
 class CompanionLine:
-    """One end of the line. Not for several threads at once."""
+    """One end of the line. One thread may send while another receives, no two do the same at once."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -54,6 +55,11 @@ class CompanionLine:
     def fileno(self) -> int:
         """Return what becomes readable when there is a message, or the other side is gone."""
         return self._connection.fileno()
+
+    @property
+    def waitable(self) -> Connection:
+        """Return what to give to ``multiprocessing.connection.wait``."""
+        return self._connection
 
     def send(self, word: Say, **more: Any) -> bool:
         """Send a message; return whether the other side could take it. Does not raise."""
@@ -85,3 +91,46 @@ class CompanionLine:
     def close(self) -> None:
         """Let go of the line."""
         self._connection.close()
+
+
+class CompanionSender:
+    """Sends on a line from a thread of its own, so that who does not read keeps nobody waiting.
+
+    Of several messages with one word that wait only the newest is sent: a late reader learns how things are, not how
+    they were. ``STOP`` goes before the others.
+    """
+
+    def __init__(self, line: CompanionLine) -> None:
+        self._line = line
+        self._waiting: dict[Say, dict[str, Any]] = {}
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._send, name="companion line", daemon=True)
+        self._thread.start()
+
+    def post(self, word: Say, **more: Any) -> None:
+        """Have a message sent as soon as the other side takes it. Never blocks, never raises."""
+        with self._changed:
+            self._waiting[word] = more
+            self._changed.notify()
+
+    def close(self, patience_s: float = 0.5) -> None:
+        """Let go of the line; waits until nothing is being sent any more, which the other side's end brings about."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        self._thread.join(patience_s)
+        if not self._thread.is_alive():
+            # Otherwise a number that is in use would become free for another file.
+            self._line.close()
+
+    def _send(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._is_closed)
+                if self._is_closed:
+                    return
+                word = Say.STOP if Say.STOP in self._waiting else next(iter(self._waiting))
+                more = self._waiting.pop(word)
+            if not self._line.send(word, **more):
+                return

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from agent.system.companion import EXIT_IMPOSSIBLE, CompanionArgs, CompanionLine, Say
 from agent.system.parent import die_with_parent
 from agent.system.streams import ensure_streams
 
@@ -41,7 +42,7 @@ def enter(target: str, parent_pid: int, args: object, life_line: Connection) -> 
             signal.signal(number, signal.SIG_IGN)
     die_with_parent(parent_pid)
     try:
-        code = find(target)(args, life_line)
+        code = _run(target, args, life_line)
     except Exception:
         # Into the log of this process; a traceback on the owner's terminal helps nobody.
         logging.getLogger("sapwood.process").exception("this process ends by an error nobody caught")
@@ -50,3 +51,16 @@ def enter(target: str, parent_pid: int, args: object, life_line: Connection) -> 
     sys.stderr.flush()
     # No interpreter shutdown: it would join threads that a library left behind, and a stop has four seconds in all.
     os._exit(code if isinstance(code, int) else 0)
+
+
+def _run(target: str, args: object, life_line: Connection) -> object:
+    try:
+        return find(target)(args, life_line)
+    except ImportError as error:
+        if not isinstance(args, CompanionArgs):
+            raise
+        logging.getLogger("sapwood.process").exception("this process lacks a part that it needs")
+        # What is missing comes with another installation, not by being started again and again.
+        name = error.name or target.partition(":")[0]
+        CompanionLine(life_line).send(Say.IMPOSSIBLE, reason=f"this installation lacks a part that it needs ({name})")
+        return EXIT_IMPOSSIBLE

@@ -59,6 +59,7 @@ if sys.platform == "win32":
     import ctypes
     from ctypes import wintypes
 
+    _BREAKAWAY_OK = 0x0800
     _KILL_ON_JOB_CLOSE = 0x2000
     _EXTENDED_LIMIT_INFORMATION = 9
     _SET_QUOTA_AND_TERMINATE = 0x0101
@@ -87,9 +88,13 @@ if sys.platform == "win32":
         )
 
     class JobObject:
-        """A Windows job whose members the kernel ends when its last handle closes, which our death does."""
+        """A Windows job whose members the kernel ends when its last handle closes, which our death does.
 
-        def __init__(self) -> None:
+        ``may_break_away``: what a member starts outside of it (``CREATE_BREAKAWAY_FROM_JOB``), a browser for one, is
+        no member and lives on.
+        """
+
+        def __init__(self, *, may_break_away: bool = False) -> None:
             kernel = ctypes.WinDLL("kernel32", use_last_error=True)
             kernel.CreateJobObjectW.restype = wintypes.HANDLE
             kernel.OpenProcess.restype = wintypes.HANDLE
@@ -100,7 +105,7 @@ if sys.platform == "win32":
             self._kernel = kernel
             self._job = kernel.CreateJobObjectW(None, None)
             limits = _ExtendedLimits()
-            limits.BasicLimitInformation.LimitFlags = _KILL_ON_JOB_CLOSE
+            limits.BasicLimitInformation.LimitFlags = _KILL_ON_JOB_CLOSE | (_BREAKAWAY_OK if may_break_away else 0)
             kernel.SetInformationJobObject(
                 self._job, _EXTENDED_LIMIT_INFORMATION, ctypes.byref(limits), ctypes.sizeof(limits)
             )
@@ -111,12 +116,12 @@ if sys.platform == "win32":
                 self._kernel.AssignProcessToJobObject(self._job, process)
                 self._kernel.CloseHandle(process)
 
-    def child_group() -> ProcessGroup:
-        """Return what ties children to this process on this system."""
-        return JobObject()
+    def child_group(*, may_break_away: bool = False) -> ProcessGroup:
+        """Return what ties children to this process on this system, and what they start unless that may break away."""
+        return JobObject(may_break_away=may_break_away)
 
 else:
 
-    def child_group() -> ProcessGroup:
-        """Return what ties children to this process on this system."""
+    def child_group(*, may_break_away: bool = False) -> ProcessGroup:
+        """Return what ties children to this process on this system, and what they start unless that may break away."""
         return NoGroup()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent.logs import start_logging
 from agent.paths import paths_under
-from agent.supervisor import SupervisorArgs, supervise
+from agent.supervisor import CompanionSpec, SupervisorArgs, supervise
 from agent.system.streams import ensure_streams
 
 
@@ -23,6 +23,7 @@ def main() -> int:
             paths=paths,
             worker=options.pop("worker", "agent.worker.process:worker_main"),
             kind_names=tuple(options.pop("kind_names")),
+            companions=tuple(CompanionSpec(**each) for each in options.pop("companions", ())),
             **options,
         )
     )
