@@ -24,6 +24,7 @@ FILE_BYTES = 1_000_000
 FILES_KEPT = 3
 TOTAL_BYTES = 20_000_000
 SAME_PER_MINUTE = 5
+FOREIGN_CHARS = 300
 _MAX_CAUSES = 8
 _MAX_FRAMES = 20
 
@@ -56,12 +57,15 @@ class LineFormatter(logging.Formatter):
             f"{record.name}: {_one_line(record.getMessage())}"
         )
         if record.exc_info and record.exc_info[1] is not None:
-            line = "\n    ".join([line, *_trace(record.exc_info[1])])
+            line = "\n    ".join([line, *trace_of(record.exc_info[1])])
         return line
 
 
-def _trace(error: BaseException) -> list[str]:
-    # Names and places only, the innermost first: what a foreign exception says may quote what the owner wrote.
+def trace_of(error: BaseException) -> list[str]:
+    """Return the lines of an error and its causes: names and places only, the innermost first.
+
+    What a foreign exception says may quote what the owner wrote.
+    """
     lines: list[str] = []
     seen: BaseException | None = error
     for _ in range(_MAX_CAUSES):
@@ -90,7 +94,7 @@ class Collapse(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         now = self._monotonic()
         # The template, not the filled-in text: "job 17 failed" and "job 18 failed" are the same message.
-        key = (record.name, record.levelno, str(record.msg))
+        key = (record.name, record.levelno, str(getattr(record, "template", record.msg)))
         began, count = self._seen.get(key, (now, 0))
         if now - began >= 60:
             hidden = count - self._per_minute
@@ -108,6 +112,40 @@ class QuietRotatingHandler(logging.handlers.RotatingFileHandler):
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
         del record
+
+
+class ForeignHandler(logging.Handler):
+    """What libraries log by themselves goes into this process's file too: warnings and above, the first line, masked.
+
+    A library's message is made of whatever it was given: addresses with their queries, the repr of a task with its
+    exception's words. So only what stands before the first colon of one from asyncio is taken, and the rest is redacted
+    and cut.
+    """
+
+    def __init__(self, target: logging.Handler) -> None:
+        super().__init__(logging.WARNING)
+        self._target = target
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            shown = logging.makeLogRecord(record.__dict__)
+            shown.template, shown.msg, shown.args = record.msg, foreign_words(record), ()
+            # `handle` asks the target's own filters, so that a library's flood collapses like ours.
+            self._target.handle(shown)
+        except Exception:
+            # A library hands a message over that cannot be made: it loses that message, and nobody's work stops.
+            return
+
+
+def foreign_words(record: logging.LogRecord) -> str:
+    """Return what is kept of a library's message."""
+    from agent.redact import redact
+
+    first = record.getMessage().partition("\n")[0]
+    if record.name == "asyncio":
+        # What follows is the repr of a task or a callback, with its exception and its arguments.
+        first = first.partition("<")[0].partition("(")[0].partition(":")[0]
+    return redact(first[:FOREIGN_CHARS])
 
 
 def start_logging(paths: Paths, process: str, level: str = "INFO", *, to_stderr: bool = False) -> Path | None:
@@ -133,6 +171,7 @@ def start_logging(paths: Paths, process: str, level: str = "INFO", *, to_stderr:
     handler.addFilter(Collapse())
     handler.setFormatter(LineFormatter(process))
     root.addHandler(handler)
+    logging.getLogger().addHandler(ForeignHandler(handler))
     if to_stderr and sys.stderr is not None:
         shown = logging.StreamHandler(sys.stderr)
         shown.setFormatter(LineFormatter(process))
@@ -143,6 +182,9 @@ def start_logging(paths: Paths, process: str, level: str = "INFO", *, to_stderr:
 
 def stop_logging() -> None:
     """Close this process's log."""
+    top = logging.getLogger()
+    for handler in [each for each in top.handlers if isinstance(each, ForeignHandler)]:
+        top.removeHandler(handler)
     root = logging.getLogger("sapwood")
     for handler in list(root.handlers):
         root.removeHandler(handler)
@@ -155,6 +197,8 @@ def trim_logs(folder: Path, limit: int = TOTAL_BYTES) -> int:
     for path in folder.glob("*.log*"):
         with contextlib.suppress(OSError):
             stat = path.stat()
+            if not stat.st_size:
+                continue  # takes no room, and may be the crash file of a live process
             files.append((stat.st_mtime_ns, stat.st_size, path))
     total = sum(size for _, size, _ in files)
     removed = 0

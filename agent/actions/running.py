@@ -63,6 +63,7 @@ def run_agent(
 
     Called from the main thread (processes are started from there alone). Raises ``AgentFault`` where it cannot start.
     """
+    from agent import crash
     from agent.logs import start_logging
     from agent.supervisor import Ended, SupervisorArgs, supervise
     from agent.worker.kinds import KIND_NAMES
@@ -70,6 +71,7 @@ def run_agent(
     paths = (find_paths() if paths is None else paths).make()
     level = "DEBUG" if debug else "INFO"
     start_logging(paths, "supervisor", level, to_stderr=debug)
+    crash.arm(paths, "supervisor")
     result = supervise(
         SupervisorArgs(
             paths=paths,

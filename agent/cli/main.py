@@ -19,9 +19,16 @@ def entry() -> None:
         from agent.system.keyring_child import serve
 
         sys.exit(serve())
+    from agent import crash
     from agent.cli.program import main
+    from agent.paths import find_paths
 
-    sys.exit(main(sys.argv[1:]))
+    crash.arm(find_paths(), "command")
+    try:
+        code = main(sys.argv[1:])
+    finally:
+        crash.disarm()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from agent import crash
 from agent.system.companion import EXIT_IMPOSSIBLE, CompanionArgs, CompanionLine, Say
 from agent.system.parent import die_with_parent
 from agent.system.streams import ensure_streams
@@ -41,12 +42,15 @@ def enter(target: str, parent_pid: int, args: object, life_line: Connection) -> 
         if number is not None:
             signal.signal(number, signal.SIG_IGN)
     die_with_parent(parent_pid)
+    if isinstance(args, CompanionArgs):
+        crash.arm(args.paths, args.role)
     try:
         code = _run(target, args, life_line)
-    except Exception:
+    except Exception as error:
         # Into the log of this process; a traceback on the owner's terminal helps nobody.
-        logging.getLogger("sapwood.process").exception("this process ends by an error nobody caught")
+        crash.write_down(error, "this process ends by an error nobody caught")
         code = EXIT_UNCAUGHT
+    crash.disarm()
     sys.stdout.flush()
     sys.stderr.flush()
     # No interpreter shutdown: it would join threads that a library left behind, and a stop has four seconds in all.

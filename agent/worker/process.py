@@ -6,18 +6,17 @@ starts ``worker_main`` by its dotted name.
 
 from __future__ import annotations
 
-import faulthandler
 import logging
 import os
 import random
 import signal
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING
 
+from agent import crash
 from agent.clock import SYSTEM_CLOCK, Clock
 from agent.config import IntentWatcher
 from agent.db import Connection, connect
@@ -41,9 +40,6 @@ from agent.worker.profile import OPENER_KEY
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection as LifeLine
-    from typing import TextIO
-
-    from agent.paths import Paths
 
 Ring = Callable[[], None]
 
@@ -55,7 +51,7 @@ def worker_main(args: WorkerArgs, life_line: LifeLine) -> int:
     """Work until told to stop and return the exit code (``agent/queue/worker_args.py``). Blocks; main thread only."""
     role = f"worker-{args.slot}"
     start_logging(args.paths, role, args.log_level)
-    crashes = _record_crashes(args.paths, role)
+    crash.arm(args.paths, role)
     SystemPriority().lower()
     stop = StopFlag()
     wake = WakeSocket()
@@ -70,9 +66,6 @@ def worker_main(args: WorkerArgs, life_line: LifeLine) -> int:
         return EXIT_CORRUPT if classify(error) is FaultClass.CORRUPT else EXIT_UNUSABLE
     finally:
         wake.close()
-        if crashes is not None:
-            faulthandler.disable()
-            crashes.close()
 
 
 def _work(args: WorkerArgs, stop: StopFlag, wake: WakeSocket, ring: Ring) -> int:
@@ -190,12 +183,3 @@ def _started_s() -> float:
         return float(psutil.Process().create_time())
     except (psutil.Error, OSError):
         return SYSTEM_CLOCK.now_ms() / 1000
-
-
-def _record_crashes(paths: Paths, role: str) -> TextIO | None:
-    """Have the interpreter write its stacks into the log folder when a library crashes this process."""
-    with suppress(OSError):
-        file = (paths.log_dir / f"{role}.crash.log").open("a", encoding="utf-8")
-        faulthandler.enable(file)
-        return file
-    return None
