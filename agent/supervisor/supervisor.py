@@ -37,7 +37,8 @@ from agent.supervisor.sleepgap import GAP_SECONDS, SleepGap
 from agent.supervisor.status import Facts, state_of
 from agent.supervisor.stopping import StopBudget
 from agent.supervisor.storage import Storage
-from agent.supervisor.tick import Housekeeping, TickReport, ledger_keeper, mender, tidy
+from agent.supervisor.tick import Housekeeping, ledger_keeper, mender, tidy
+from agent.supervisor.ticking import Ticking
 from agent.supervisor.watch import SourceWatch
 from agent.supervisor.workforce import Workforce
 from agent.system.watching import SystemWatching
@@ -104,7 +105,7 @@ class Supervisor:
         self._look = QueueLook()
         self._hold_ends_ms: int | None = None
         self._rest = Rest()
-        self._ticked_at: float | None = None
+        self._ticking = Ticking(self._housekeeping, self._storage, self._gap, self._requests)
         self._listen_at = now
         self._reclaim_at = 0.0
         self._turned_at = now
@@ -209,11 +210,12 @@ class Supervisor:
             self._look = look
             self._note_rest(now)
         self._watch_power(now)
-        self._tick_if_due(now, wall_ms)
-        self._look_at_changes(now, wall_ms)
+        self._ticking.turn(now, wall_ms, self._intent, is_resting=self._rest.is_on)
+        if self._watch is not None:
+            self._ticking.look_at_changes(self._watch, now, wall_ms)
         self._staff(now)
         self._watch_gate(now, wall_ms)
-        if self._once is not None and look is not None and self._ticked_at is not None:
+        if self._once is not None and look is not None and self._ticking.has_begun:
             return self._once.turn(self._look, now, wall_ms)
         return None
 
@@ -259,49 +261,6 @@ class Supervisor:
         if tidy_up and self._storage.attempt("tidying up", lambda it: tidy(it, self._paths.database), now) is False:
             self._rest.shrink_again()
 
-    def _tick_if_due(self, now: float, wall_ms: int) -> None:
-        if now < self._next_tick_at(now):
-            return
-        if self._requests.is_reload_asked:
-            # Whoever asks may have emptied or replaced the memory.
-            self._housekeeping.begin_anew()
-        self._ticked_at, self._requests.is_reload_asked = now, False
-
-        def tick(connection: Connection) -> TickReport:
-            return self._housekeeping.tick(
-                connection,
-                self._intent,
-                wall_ms,
-                trust_leases=self._gap.leases_are_trusted(now),
-                catch_up=self._gap.may_catch_up(now),
-            )
-
-        try:
-            self._storage.attempt("a tick", tick, now)
-        except Exception:
-            # Housekeeping that fails must not take the workers with it, nor the way to stop us.
-            _log.exception("a tick failed")
-
-    def _look_at_changes(self, now: float, wall_ms: int) -> None:
-        watch = self._watch
-        if watch is None or not watch.collect(self._housekeeping.asked_ms, now):
-            return
-        if self._gap.catch_up_at is not None:
-            return
-
-        def ask(connection: Connection, source_id: str) -> bool:
-            return self._housekeeping.ask_source(connection, source_id, wall_ms)
-
-        self._storage.attempt("asking for looks", lambda it: watch.ask(it, ask, now, wall_ms), now)
-
-    def _next_tick_at(self, now: float) -> float:
-        if self._ticked_at is None or self._requests.is_reload_asked:
-            return now
-        timing = self._intent.supervisor
-        at = self._ticked_at + (timing.tick_idle_seconds if self._rest.is_on else timing.tick_busy_seconds)
-        # The first tick after a sleep waits for the network, and is not put off to the next round.
-        return min(at, max(self._gap.catch_up_at, now)) if self._gap.catch_up_at is not None else at
-
     def _staff(self, now: float) -> None:
         self._workforce.start_due(now)
         since = self._rest.left_over_since
@@ -336,8 +295,8 @@ class Supervisor:
         outcome = self._damage.turn(now, wall_ms)
         if outcome is Outcome.MOVED:
             self._beginning.again()
-            self._look, self._ticked_at, self._rest = QueueLook(), None, Rest()
-            self._housekeeping.begin_anew()
+            self._look, self._rest = QueueLook(), Rest()
+            self._ticking.again()
         elif outcome is Outcome.STUCK and self._args.once:
             return failed(self._storage.problem or "")
         return None
@@ -360,7 +319,8 @@ class Supervisor:
         return [max(self._storage.retry_at, now + ONCE_LOOK_S)]
 
     def _moments(self, now: float) -> list[float | None]:
-        moments = [self._next_tick_at(now), self._workforce.next_moment(now), self._gate.again_at]
+        tick_at = self._ticking.next_at(now, self._intent, is_resting=self._rest.is_on)
+        moments: list[float | None] = [tick_at, self._workforce.next_moment(now), self._gate.again_at]
         moments.append(self._power.next_moment())
         if self._storage.retry_at > now:
             moments.append(self._storage.retry_at)
