@@ -19,6 +19,11 @@ def entry() -> None:
         from agent.system.keyring_child import serve
 
         sys.exit(serve())
+    if sys.argv[1:] == ["_notify"]:
+        # A child of ours that shows a notification (agent/system/notifications.py); nobody waits for it for long.
+        from agent.system.notifications_child import serve as show
+
+        sys.exit(show())
     from agent import crash
     from agent.cli.program import main
     from agent.paths import find_paths

@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from agent.actions.status import Status
 
 
+def _use_home(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    """Take over the home that a login entry carries: what starts programs at login has no environment of ours."""
+    import os
+
+    if value:
+        os.environ["SAPWOOD_HOME"] = value
+
+
 @click.command(
     cls=SapwoodCommand,
     short_help="Run the agent in the foreground.",
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
 @click.option("--once", is_flag=True, help="End when nothing is left to do and every tree is finished.")
 @click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="At most so many worker processes.")
 @click.option("--at-login", is_flag=True, hidden=True, help="Said by what starts it at the login.")
+@click.option("--home", hidden=True, expose_value=False, callback=_use_home, help="SAPWOOD_HOME, said by the same.")
 @click.pass_context
 def run(context: click.Context, headless: bool, once: bool, workers: int | None, at_login: bool) -> int:
     """Run the agent in the foreground: read the sources, grow the tree.

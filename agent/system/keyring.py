@@ -130,11 +130,11 @@ class SystemKeyring:
                 check()
 
 
-def child_argv() -> list[str]:
-    """Return how the child is started: the frozen program itself, or this interpreter."""
+def child_argv(command: str = CHILD_COMMAND) -> list[str]:
+    """Return how a child of ours is started by its hidden command: the frozen program itself, or this interpreter."""
     if getattr(sys, "frozen", False):
-        return [sys.executable, CHILD_COMMAND]
-    return [sys.executable, "-m", "agent.cli.main", CHILD_COMMAND]
+        return [sys.executable, command]
+    return [sys.executable, "-m", "agent.cli.main", command]
 
 
 def child_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
