@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.actions.asking import asked_about, asked_words
+from agent.actions.companions import CompanionStatus, companion_of
 from agent.actions.held import NEEDS_OWNER, hold_of, hold_words, unusable_words
 from agent.actions.home import NOT_RUNNING
 from agent.actions.pausing import Paused, read_paused
@@ -121,6 +122,10 @@ class Status:
     """Why they cannot be had, in words; ``""`` where they can."""
     embedding: EmbeddingProgress | None = None
     """How far the vectors of the wanted model are, and which serve searches meanwhile."""
+    tray: CompanionStatus | None = None
+    """Whether there is an icon on the desktop, and why not; ``None`` while the agent does not run."""
+    gateway: CompanionStatus | None = None
+    """The same of the page."""
 
     @property
     def total_chunks(self) -> int:
@@ -189,6 +194,8 @@ def status(home: Home) -> Status:
         place=_place(home),
         models=_kept_from(home, hold),
         embedding=embedding,
+        tray=companion_of(answer, "tray"),
+        gateway=companion_of(answer, "gateway"),
     )
 
 

@@ -63,3 +63,19 @@ def test_an_agent_that_ends_while_it_is_asked_is_no_fault(paths: Paths, monkeypa
     monkeypatch.setattr(control, "running_agent", lambda _: there.pop(0))
     monkeypatch.setattr(control, "call", call)
     assert ask(paths)["agent"].ok
+
+
+def test_a_desktop_without_a_place_for_icons_is_no_fault_and_is_told(paths: Paths, answers: dict[str, Any]) -> None:
+    answers["tray"] = {"state": "impossible", "reason": "no panel here", "detail": "", "pid": None}
+    answers["gateway"] = {"state": "off", "reason": "nobody has asked for it", "detail": "", "pid": None}
+    found = ask(paths)
+    assert found["tray"].ok
+    assert found["tray"].detail == "none for now: no panel here"
+    assert found["page"].detail == "none: nobody has asked for it"
+
+
+def test_a_tray_that_ends_again_and_again_is_found(paths: Paths, answers: dict[str, Any]) -> None:
+    answers["tray"] = {"state": "failed", "reason": "signal 11", "detail": "", "pid": None}
+    found = ask(paths)["tray"]
+    assert not found.ok
+    assert "sapwood logs" in found.remedy

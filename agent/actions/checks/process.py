@@ -37,6 +37,20 @@ def look_at_agent(paths: Paths) -> Iterator[Check]:
     if isinstance(watching, list):
         # No fault either way: what is not watched is looked at now and then.
         yield Check("watching", True, watching_words(watching))
+    yield from look_at_companions(answer)
+
+
+def look_at_companions(answer: Mapping[str, Any]) -> Iterator[Check]:
+    """Yield how tray and page are, as the agent says. One that is not wanted or cannot serve here is no fault."""
+    from agent.actions.companions import companion_of
+    from agent.states import CompanionState
+
+    for role, name in (("tray", "tray"), ("gateway", "page")):
+        found = companion_of(answer, role)
+        if found is not None:
+            remedy = f"`sapwood logs` says why; a `sapwood bug-report` helps whoever mends the {name}"
+            is_well = found.state is not CompanionState.FAILED
+            yield Check(name, is_well, found.words, "" if is_well else remedy)
 
 
 def watching_words(watching: Sequence[Any]) -> str:
