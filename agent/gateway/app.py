@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import logging
 from collections.abc import AsyncIterator, Sequence
 from html import escape
 from types import ModuleType
@@ -42,6 +43,8 @@ from agent.gateway.sessions import SESSION_SECONDS, cookie_name
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+_log = logging.getLogger("sapwood.gateway")
 
 ROOMS = ("agent.gateway.pages", "agent.gateway.rpc", "agent.gateway.mcp_http")
 
@@ -70,7 +73,12 @@ def build_app(context: Context) -> Starlette:
         async with contextlib.AsyncExitStack() as stack:
             for room in found:
                 if hasattr(room, "lifespan"):
-                    await stack.enter_async_context(room.lifespan(app))
+                    try:
+                        await stack.enter_async_context(room.lifespan(app))
+                    except Exception:
+                        # The server ends without a word of it.
+                        _log.exception("%s could not be begun", room.__name__)
+                        raise
             yield
 
     routes: list[BaseRoute] = [
