@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agent.gateway import app
+from agent.gateway import app, process
 from agent.gateway.process import gateway_main
 from agent.gateway.serving import csrf, in_thread, with_home
 from agent.system.companion import CompanionArgs
@@ -72,4 +72,14 @@ ROUTES = [
 def probe_main(args: CompanionArgs, connection: Connection) -> int:
     """The gateway's own main, with the handlers above instead of the page's."""
     app.ROOMS = ("tests.gateway.probe",)
+    return gateway_main(args, connection)
+
+
+def portless_main(args: CompanionArgs, connection: Connection) -> int:
+    """The same, on a machine without a port to spare."""
+
+    def listen(port: int) -> object:
+        raise OSError(98, "Address already in use")
+
+    process.listen = listen  # type: ignore[assignment]
     return gateway_main(args, connection)
