@@ -34,7 +34,7 @@ class Mechanism(StrEnum):
 class Autostart:
     """What the system says of the entry. ``path`` is where it stands, or would.
 
-    ``problem``: why an entry that is there does not start us (``enabled`` is false then), in words.
+    ``problem``: why an entry that is there does not start us, in words, or, with ``enabled``, where it might not.
     """
 
     enabled: bool
@@ -92,10 +92,13 @@ class Start:
 
 @dataclass(frozen=True)
 class Found:
-    """An entry as it stands in the system. ``disabled``: where the system, or its owner, switched it off, in words."""
+    """An entry as it stands in the system, in words: ``disabled``, where it was switched off; ``doubt``, where the
+    systems that read it do not agree about what it says.
+    """
 
     start: Start
     disabled: str = ""
+    doubt: str = ""
 
 
 class LoginEntry(Protocol):
@@ -145,7 +148,7 @@ def read_back(entry: LoginEntry, home: Path | None) -> Autostart:
         return replace(off, problem=found.disabled)
     if not is_there(found.start):
         return replace(off, problem=f"{GONE}: {found.start.program[0] if found.start.program else ''}")
-    return replace(off, enabled=True)
+    return replace(off, enabled=True, problem=found.doubt)
 
 
 def repair(entry: LoginEntry, program: Sequence[str], home: Path | None) -> bool:
