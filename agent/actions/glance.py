@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.actions.asking import asked_about, asked_words
+from agent.actions.growth import growing_words, growth
 from agent.actions.held import NEEDS_OWNER, hold_of, hold_words, unusable_words
 from agent.actions.pausing import read_paused
 from agent.actions.status import (
@@ -17,8 +18,6 @@ from agent.actions.status import (
     ask_the_agent,
     free_bytes,
     full_words,
-    growing_words,
-    growth,
     power_of,
     state_of,
 )
@@ -31,8 +30,8 @@ from agent.states import AgentState, Hold
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from agent.actions.growth import Growth
     from agent.actions.home import Home
-    from agent.actions.status import Growth
     from agent.config import Intent
     from agent.queue.counts import QueueCounts
     from agent.queue.holds import HoldRow

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, TextIO
 
-from agent.actions.status import Growth, growing_words, growth
+from agent.actions.growth import Growth, growing_words, growth
 from agent.clock import SYSTEM_CLOCK
 from agent.errors import SapwoodError
 

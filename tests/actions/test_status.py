@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from agent.actions import status as room
+from agent.actions.growth import growth
 from agent.actions.home import NOT_RUNNING, Home, open_home
 from agent.actions.pausing import pause
-from agent.actions.status import growth, status
+from agent.actions.status import status
 from agent.clock import FakeClock
 from agent.config import SourceIntent
 from agent.config_edit import add_source

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.actions.status import Growth, Unread
+from agent.actions.growth import Growth, Unread
 from agent.cli import progress
 from agent.cli.progress import Progress, bar_line, words
 from agent.db import Connection, Database
