@@ -45,8 +45,19 @@ def clean_environment(environ: Mapping[str, str] | None = None, *, frozen: bool 
 def start_program(argv: Sequence[str], *, cwd: Path | None = None) -> subprocess.Popen[bytes]:
     """Start a program that goes on by itself, without our streams, signals or console; does not block.
 
+    On Windows it leaves the job whose members end with the agent: a browser does not close because the agent ends.
     Raises ``OSError`` where it cannot be started.
     """
+    try:
+        return _start(argv, cwd, _breakaway())
+    except PermissionError:
+        if not _breakaway():
+            raise
+        # Somebody else's job, that of a terminal for one, lets nobody leave.
+        return _start(argv, cwd, 0)
+
+
+def _start(argv: Sequence[str], cwd: Path | None, more_flags: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         list(argv),
         cwd=cwd,
@@ -56,7 +67,7 @@ def start_program(argv: Sequence[str], *, cwd: Path | None = None) -> subprocess
         stderr=subprocess.DEVNULL,
         close_fds=True,
         start_new_session=sys.platform != "win32",
-        creationflags=_no_window(),
+        creationflags=_no_window() | more_flags,
     )
 
 
@@ -65,19 +76,22 @@ def open_outside(target: str) -> None:
 
     Raises ``AgentFault`` where this machine has nothing that opens it.
     """
-    if sys.platform == "win32":
-        try:
-            os.startfile(target)
-        except OSError as error:
-            raise _nothing_opens(target) from error
-        return
-    opener = shutil.which("open" if sys.platform == "darwin" else "xdg-open")
+    opener = _opener()
     if opener is None:
         raise _nothing_opens(target)
     try:
-        start_program([opener, target])
+        start_program([*opener, target])
     except OSError as error:
         raise _nothing_opens(target) from error
+
+
+def _opener() -> list[str] | None:
+    if sys.platform == "win32":
+        # Not os.startfile: what that starts is a child of ours in every respect, and ends with us.
+        system = os.environ.get("SYSTEMROOT", r"C:\Windows")
+        return [os.path.join(system, "System32", "rundll32.exe"), "url.dll,FileProtocolHandler"]
+    found = shutil.which("open" if sys.platform == "darwin" else "xdg-open")
+    return None if found is None else [found]
 
 
 def _nothing_opens(target: str) -> AgentFault:
@@ -118,3 +132,7 @@ def run_in_terminal(argv: Sequence[str]) -> int:
 
 def _no_window() -> int:
     return int(getattr(subprocess, "CREATE_NO_WINDOW", 0))
+
+
+def _breakaway() -> int:
+    return int(getattr(subprocess, "CREATE_BREAKAWAY_FROM_JOB", 0))

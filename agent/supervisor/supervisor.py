@@ -41,6 +41,7 @@ from agent.supervisor.tick import Housekeeping, ledger_keeper, mender, tidy
 from agent.supervisor.ticking import Ticking
 from agent.supervisor.watch import SourceWatch
 from agent.supervisor.workforce import Workforce
+from agent.system.session_end import session_end
 from agent.system.watching import SystemWatching
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Supervisor:
         self._companions = Companions(args)
         self._requests = Requests(clock, self._nudge, self._damage, self._companions, self._status)
         self._control = ControlServer(args.paths, self._requests.answer)
+        self._session_end = session_end()
         self._wake = WakeSocket()
         self._wake_id = random_id()
         self._gate = GateWatch(args, self._registry)
@@ -120,6 +122,7 @@ class Supervisor:
         try:
             with self._signals:
                 self._control.start()
+                self._session_end.start(self._requests.ask_to_stop)
                 _log.info("the supervisor is up")
                 try:
                     result = self._loop()
@@ -129,6 +132,7 @@ class Supervisor:
                     raise
                 return self._stop(result)
         finally:
+            self._session_end.put_away()
             self._nudge.close()
 
     def _loop(self) -> SupervisorResult:

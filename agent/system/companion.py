@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 from agent.paths import Paths
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
+    # What a socket pair and a named pipe of Windows have in common.
+    from multiprocessing.connection import _ConnectionBase
+
+    Connection = _ConnectionBase[Any, Any]
 
 
 class Say(StrEnum):
@@ -57,7 +60,7 @@ class CompanionLine:
         return self._connection.fileno()
 
     @property
-    def waitable(self) -> Connection:
+    def waitable(self) -> Any:
         """Return what to give to ``multiprocessing.connection.wait``."""
         return self._connection
 

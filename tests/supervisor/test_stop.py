@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 import time
@@ -87,3 +88,19 @@ def test_closed_standard_streams_are_no_obstacle(
     wait_until(lambda: rows.status(job) == "done", what="a job done without streams")
     agent.process.send_signal(signal.SIGTERM)
     assert agent.process.wait(5) == 0
+
+
+def test_the_end_of_a_session_of_windows_ends_the_agent_in_time(
+    start_agent: StartAgent, wait_until: Callable[..., None], tmp_path: Path
+) -> None:
+    sign = tmp_path / "session"
+    agent = start_agent(session_ends_by=str(sign))
+    wait_until(agent.running, what="a worker")
+    family = agent.family()
+    began = time.monotonic()
+    sign.touch()
+    said = agent.wait()
+    assert time.monotonic() - began < 4.0
+    assert (said["ended"], said["code"]) == ("stopped", 0)
+    assert json.loads(sign.with_suffix(".answers").read_text()) == [[1, 0], True], "answered after all was put away"
+    wait_until(lambda: not [pid for pid in family if is_there(pid)], 1.0, "the end of them all")

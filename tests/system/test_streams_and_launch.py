@@ -67,3 +67,34 @@ def test_started_program_has_a_session_of_its_own(tmp_path: Path) -> None:
     with start_program([sys.executable, "-c", code]) as process:
         assert process.wait(20) == 0
     assert said.read_text() == str(hasattr(os, "getsid"))
+
+
+def test_started_program_leaves_the_job_of_the_agent_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a fake of Windows: a browser does not close because the agent ends."""
+    asked: list[int] = []
+    monkeypatch.setattr(subprocess, "CREATE_BREAKAWAY_FROM_JOB", 0x01000000, raising=False)
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, creationflags, **__: asked.append(creationflags))
+    start_program(["browser"])
+    assert asked == [0x01000000 | getattr(subprocess, "CREATE_NO_WINDOW", 0)]
+
+
+def test_started_program_starts_in_a_job_that_lets_nobody_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def start(*_: object, creationflags: int, **__: object) -> None:
+        asked.append(creationflags)
+        if creationflags & 0x01000000:
+            raise PermissionError(13, "Access is denied")
+
+    monkeypatch.setattr(subprocess, "CREATE_BREAKAWAY_FROM_JOB", 0x01000000, raising=False)
+    monkeypatch.setattr(subprocess, "Popen", start)
+    start_program(["browser"])
+    assert asked == [0x01000000, 0]
+
+
+def test_program_that_may_not_be_started_is_an_error_and_not_tried_twice(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("no program")
+    text.chmod(0o600)
+    with pytest.raises(PermissionError):
+        start_program([str(text)])
