@@ -136,6 +136,8 @@ def status(context: click.Context) -> None:
         facts.append(("power", found.power.words))
     if found.config_problem is not None and not found.running:
         facts.append(("settings", f"cannot be read, the last good copy is in use: {found.config_problem}"))
+    if found.tray is not None and not found.tray.is_up:
+        facts.append(("tray", found.tray.words))
     if found.notice is not None and found.notice != found.reason:
         facts.append(("notice", found.notice))
     if found.questions and asked_words(found.questions) != found.reason:
@@ -210,20 +212,27 @@ def doctor(context: click.Context, deep: bool) -> int:
 @click.command(
     name="open",
     cls=SapwoodCommand,
-    short_help="Open the page (there is none yet).",
+    short_help="Open the page in the browser.",
     examples="""
     sapwood open
     """,
 )
-def open_page() -> None:
-    """Open the agent's page in the browser. This version has no page yet: use `status`, `search` and `tree`."""
-    from agent.errors import AgentFault
+@click.pass_context
+def open_page(context: click.Context) -> None:
+    """Open the agent's page in the browser: search, the tree, the sources, the work, the models, the settings.
 
-    raise AgentFault(
-        "this version has no page to open",
-        "the page is not built yet",
-        "use `sapwood status`, `sapwood search` and `sapwood tree`",
-    )
+    The page is served on this machine alone, to whoever comes through the link that this makes. It needs the running
+    agent. Where nothing here can open a browser the link is printed; it works once, within a minute.
+    """
+    from agent.actions.opening import open_page as show
+    from agent.paths import find_paths
+
+    output = output_of(context)
+    address = show(find_paths())
+    if output.as_json:
+        output.document({"address": address})
+    else:
+        output.line("the page is opened in your browser")
 
 
 @click.command(
