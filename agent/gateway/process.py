@@ -19,6 +19,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from agent import crash
 from agent.actions.gateway_address import GatewayAddress, publish, withdraw
 from agent.clock import SYSTEM_CLOCK
 from agent.config import IntentWatcher
@@ -95,7 +96,7 @@ def _listen_on(port: int) -> socket.socket:
 
 async def _serve(paths: Paths, intents: IntentWatcher, line: CompanionLine, listening: socket.socket) -> None:
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(_record)
+    loop.set_exception_handler(crash.in_loop)
     port = int(listening.getsockname()[1])
     address = GatewayAddress(own_identity(), port)
     pool = threads()
@@ -149,6 +150,7 @@ def _hear_supervisor(
                 elif message["say"] == Say.STATE:
                     loop.call_soon_threadsafe(live.changed)
         leave()
+        crash.disarm()
         os._exit(EXIT_LINE_ENDED)
 
     threading.Thread(target=hear, name="line", daemon=True).start()
@@ -160,11 +162,3 @@ def _look(paths: Paths) -> dict[str, Any]:
 
     with open_home(paths) as home:
         return dataclasses.asdict(glance(home))
-
-
-def _record(loop: asyncio.AbstractEventLoop, found: dict[str, Any]) -> None:
-    # Of what asyncio says only the kind of error: its words may quote a request.
-    del loop
-    error = found.get("exception")
-    if error is not None and not isinstance(error, ConnectionError):
-        _log.error("an error outside any request", exc_info=error)

@@ -7,7 +7,7 @@ import time
 from multiprocessing.connection import Connection
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from agent.gateway import app, process
@@ -35,6 +35,27 @@ async def _refused(request: Request) -> Response:
 
 async def _broken(request: Request) -> Response:
     raise RuntimeError("planted words that no page and no log may show")
+
+
+async def _form(request: Request) -> Response:
+    return HTMLResponse(
+        "<!doctype html><html lang=en><title>form</title><script src='/static/page.js' defer></script>"
+        "<form method=post action='/sources/add'>"
+        f"<input type=hidden name=csrf value='{csrf(request)}'>"
+        "<input name=path value='notes'><button>Add</button></form>"
+        "<p id=live></p><script>document.title = 'inline'</script></html>"
+    )
+
+
+async def _script(request: Request) -> Response:
+    return Response(
+        """
+        new EventSource("/events").addEventListener("glance", (event) => {
+          document.getElementById("live").textContent = JSON.parse(event.data).state;
+        });
+        """,
+        media_type="text/javascript",
+    )
 
 
 async def _slow(request: Request) -> Response:
@@ -66,6 +87,8 @@ ROUTES = [
     Route("/rpc", _rpc, methods=["GET", "POST"]),
     Route("/mcp", _rpc, methods=["POST"]),
     Route("/static/page.css", _style),
+    Route("/static/page.js", _script),
+    Route("/form", _form),
 ]
 
 
