@@ -215,22 +215,27 @@ def doctor(context: click.Context, deep: bool) -> int:
     short_help="Open the page in the browser.",
     examples="""
     sapwood open
+    sapwood open --print        a link to open yourself
     """,
 )
+@click.option("--print", "prints", is_flag=True, help="Print the link instead of opening it.")
 @click.pass_context
-def open_page(context: click.Context) -> None:
+def open_page(context: click.Context, prints: bool) -> None:
     """Open the agent's page in the browser: search, the tree, the sources, the work, the models, the settings.
 
     The page is served on this machine alone, to whoever comes through the link that this makes. It needs the running
     agent. Where nothing here can open a browser the link is printed; it works once, within a minute.
     """
     from agent.actions.opening import open_page as show
+    from agent.actions.opening import page_link
     from agent.paths import find_paths
 
     output = output_of(context)
-    address = show(find_paths())
+    url = page_link(find_paths()) if prints else show(find_paths())
     if output.as_json:
-        output.document({"address": address})
+        output.document({"url": url})
+    elif prints:
+        output.line(url)
     else:
         output.line("the page is opened in your browser")
 
