@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,11 +75,15 @@ def start_agent(paths: Paths) -> Iterator[StartAgent]:
     """Return a function that starts a supervisor with the test kinds in the test's home."""
     agents: list[Agent] = []
 
-    def start(*, env: dict[str, str] | None = None, is_closed: bool = False, **options: Any) -> Agent:
+    def start(
+        *, env: dict[str, str] | None = None, unset: Sequence[str] = (), is_closed: bool = False, **options: Any
+    ) -> Agent:
         options.setdefault("kind_names", ALL)
         argv = [sys.executable, "-m", "tests.supervisor.runner", str(paths.config_dir.parent), json.dumps(options)]
         quick = {"SAPWOOD_SUPERVISOR__BACKOFF_BASE_SECONDS": "0.05"}
         environ = {**os.environ, **quick, **(env or {})}
+        for name in unset:
+            environ.pop(name, None)
         if is_closed:
             argv = ["/bin/sh", "-c", 'exec "$0" "$@" 0<&- 1>&- 2>&-', *argv]
         process = subprocess.Popen(argv, cwd=REPOSITORY, env=environ, stdout=None if is_closed else subprocess.PIPE)
