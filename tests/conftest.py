@@ -26,7 +26,10 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAPWOOD_POWER__ENABLED", "false")
     # Nor shows an icon on the desktop of whoever runs the tests.
     monkeypatch.setenv("SAPWOOD_DESKTOP__TRAY", "false")
-    # Nor their keyring.
+    # Nor speaks to them, nor starts anything at their login.
+    monkeypatch.setenv("SAPWOOD_DESKTOP__NOTIFICATIONS", "false")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    # Nor asks their keyring.
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
 
 

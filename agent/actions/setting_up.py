@@ -9,6 +9,7 @@ list of profiles.
 from __future__ import annotations
 
 import configparser
+import itertools
 import json
 import os
 import re
@@ -17,7 +18,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -26,8 +27,10 @@ from agent.actions.autostart import Autostart, autostart_status
 
 if TYPE_CHECKING:
     from agent.actions.home import Home
-    from agent.actions.models import Profiles
+    from agent.actions.models import Profiles, Used
 
+OLLAMA = "ollama"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 OLLAMA_ADDRESS = "http://127.0.0.1:11434"
 OLLAMA_LIMIT_S = 0.5
 MOST_MAILBOXES = 6
@@ -89,6 +92,28 @@ def count_items(home: Home, suggestion: Suggestion) -> int:
     from agent.ingest.survey import survey
 
     return survey(Path(suggestion.path), suggestion.kind, intent=home.intent).items
+
+
+def use_local_model(home: Home, model: str) -> Used:
+    """Have a model of this machine's Ollama make the summaries: by the profile that names it, or by a new one.
+
+    Raises ``UsageFault`` for what cannot be a model's name.
+    """
+    from agent.actions.models import add_profile, use_model
+    from agent.config import load_intent
+    from agent.profile_intent import ProfileIntent
+
+    for each in home.intent.profiles:
+        if (each.provider, each.chat_model) == (OLLAMA, model) and each.host in LOOPBACK:
+            return use_model(home, each.name)
+    taken = {each.name for each in home.intent.profiles} | {each.name for each in home.intent.wrong_profiles}
+    name = next(name for name in map(_nth_name, itertools.count(1)) if name not in taken)
+    add_profile(home, ProfileIntent(name, "ollama", model))
+    return use_model(replace(home, intent=load_intent(home.paths).intent), name)
+
+
+def _nth_name(number: int) -> str:
+    return OLLAMA if number == 1 else f"{OLLAMA}-{number}"
 
 
 def suggested_places(home: Home, environ: Mapping[str, str] | None = None) -> tuple[Suggestion, ...]:

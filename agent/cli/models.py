@@ -79,7 +79,7 @@ def model(
         if action is None:
             _list(output, home)
         elif action == "use":
-            _use(output, home, name or "", yes)
+            use_profile(output, home, name or "", yes=yes)
         elif action == "add":
             _add(output, home, name or "", said)
         elif action == "remove":
@@ -153,7 +153,8 @@ def _notes(row: Any) -> str:
     return ", ".join(parts)
 
 
-def _use(output: Output, home: Home, name: str, yes: bool) -> None:
+def use_profile(output: Output, home: Home, name: str, *, yes: bool = False) -> None:
+    """Switch to a profile; the first use of a cloud asks for consent where somebody can answer."""
     from agent.actions.models import plan_use, use_model
 
     plan = plan_use(home, name)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import click
 
 from agent.cli import (
+    autostart,
     completion,
     export,
     forgetting,
@@ -21,6 +22,7 @@ from agent.cli import (
     queue,
     records,
     running,
+    setup,
     sources,
 )
 from agent.cli.command import SETTINGS, global_options, output_of
@@ -29,13 +31,16 @@ INTERRUPTED = 130
 
 # By topic, in the order of the help. A topic without commands is not shown.
 COMMANDS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
-    ("The agent", (running.run, running.stop, running.status, running.open_page, running.demo)),
+    ("The agent", (running.run, running.stop, running.status, running.open_page, setup.setup, running.demo)),
     ("What it reads", (sources.add, sources.sources, sources.sync)),
     ("What it remembers", (memory.search, memory.show, memory.tree)),
     ("Forgetting", (forgetting.remember, forgetting.forget, forgetting.remove)),
     ("Its work", (queue.jobs, queue.retry, queue.cancel, queue.pause, queue.resume)),
     ("Keeping it", (keeping.backup, keeping.restore, keeping.rebuild, export.export, running.doctor)),
-    ("Settings", (intent.config, models.model, keys.key, intent.usage, records.logs, completion.completion)),
+    (
+        "Settings",
+        (intent.config, models.model, keys.key, autostart.autostart, intent.usage, records.logs, completion.completion),
+    ),
 )
 
 

@@ -10,7 +10,7 @@ import click
 from agent.cli.command import SapwoodCommand, output_of
 
 if TYPE_CHECKING:
-    from agent.actions.sources import Question, Unreadable
+    from agent.actions.sources import Added, Question, Unreadable
     from agent.cli.output import Output
 
 KINDS = (
@@ -80,13 +80,18 @@ def add(
     if output.as_json:
         output.document(found)
         return
+    tell_added(output, found)
+    if notice:
+        output.note(notice)
+
+
+def tell_added(output: Output, found: Added) -> None:
+    """Print what naming a source found."""
     what = f"{found.items} {'item' if found.items == 1 else 'items'}"
     output.line(f"added {found.source_id} ({found.kind}): {what}")
     _print_unreadable(output, found.source_id, found.unreadable)
     if found.overlaps:
         output.note(f"it overlaps with {', '.join(found.overlaps)}: what both read is found twice")
-    if notice:
-        output.note(notice)
 
 
 @click.command(

@@ -15,6 +15,7 @@ NAMES = sorted(build().commands)
 # Words and keys of each command. {tmp} is an empty folder, {node} a node, {job} a job.
 CASES: dict[str, tuple[str, str]] = {
     "add": ("add {tmp}", "source_id kind items"),
+    "autostart": ("autostart status", "enabled mechanism path"),
     "backup": ("backup {tmp}/b.backup", "path bytes ok"),
     "cancel": ("cancel {job}", "id"),
     "completion": ("completion bash", "shell script"),
@@ -35,6 +36,7 @@ CASES: dict[str, tuple[str, str]] = {
     "resume": ("resume", "paused_until"),
     "retry": ("retry --all", "requeued"),
     "search": ("search greenhouse key", "searched hits"),
+    "setup": ("setup", "is_first suggestions models local_server autostart"),
     "show": ("show {node}", "node children parents origin"),
     "sources": ("sources", "sources"),
     "status": ("status", "state reason profile workers queue sources chunks summaries embedded eta_seconds"),
