@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.paths import Paths
 
 Tell = Callable[[str, str, str], object]
-"""Shows a notification: a key that names its kind, a title, a text. Never raises."""
+"""Shows a notification: a key that names its kind, a title, a text. Returns at once, never raises."""
 
 _PAUSES = {Key.PAUSE_HOUR: "1h", Key.PAUSE_TOMORROW: "tomorrow", Key.PAUSE_FOR_GOOD: None}
 _log = logging.getLogger("sapwood.tray")
@@ -53,7 +53,8 @@ class Clicks:
             self._act(key)
         except Exception as error:
             _log.warning("what was clicked came to nothing: %s", key.partition(":")[0], exc_info=error)
-            title = str(error) if isinstance(error, SapwoodError) else f"that failed ({type(error).__name__})"
+            # The title alone: a detail may be a path, and notifications are shown where others see them.
+            title = error.title if isinstance(error, SapwoodError) else f"that failed ({type(error).__name__})"
             hint = error.hint if isinstance(error, SapwoodError) else "`sapwood logs` says more"
             self._outside.tell(f"click:{key}", f"Sapwood: {title}", hint)
             return title
@@ -123,8 +124,8 @@ class Clicks:
         with open_home(self._paths) as home:
             added = add(home, [path])
         items = "1 item" if added.items == 1 else f"{added.items:,} items"
-        unread = f"; {len(added.unreadable):,} cannot be read" if added.unreadable else ""
-        self._outside.tell(f"added:{added.source_id}", f"Sapwood remembers {added.name}", f"{items} found{unread}")
+        unread = f"; {len(added.unreadable):,} cannot be read, see `sapwood sources`" if added.unreadable else ""
+        self._outside.tell(f"added:{added.source_id}", "Sapwood: the folder is added", f"{items} found{unread}")
 
     def _bug_report(self) -> None:
         try:

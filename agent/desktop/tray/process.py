@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from agent.desktop.tray.backend import Backend
+    from agent.paths import Paths
 
 LOOK_AGAIN_S = 2.0
 """While the memory grows."""
@@ -281,4 +282,19 @@ def _outside(args: CompanionArgs) -> Outside:
     from agent.desktop.folder_dialog import ask_for_folder
     from agent.launch import open_outside
 
-    return Outside(open_page, open_outside, ask_for_folder, lambda key, title, body: None)
+    def tell(key: str, title: str, body: str) -> None:
+        # Showing one takes seconds where the desktop is slow, and the menu's state line should not wait for it.
+        threading.Thread(target=_notify, args=(args.paths, key, title, body), name="notification", daemon=True).start()
+
+    return Outside(open_page, open_outside, ask_for_folder, tell)
+
+
+def _notify(paths: Paths, key: str, title: str, body: str) -> None:
+    from agent.config import load_intent
+    from agent.errors import ConfigBroken
+    from agent.system.notifications import SystemNotifier
+
+    with suppress(ConfigBroken):
+        if not load_intent(paths).intent.desktop.notifications:
+            return
+    SystemNotifier().show(key, title, body)
