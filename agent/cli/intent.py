@@ -152,6 +152,7 @@ def _set(output: Output, paths: Paths, key: str, values: tuple[str, ...], defaul
 
 
 def _edit(output: Output, paths: Paths) -> None:
+    from agent.actions.damaged import ask_agent
     from agent.actions.settings import whole_text
     from agent.config_edit import replace_intent
 
@@ -164,6 +165,7 @@ def _edit(output: Output, paths: Paths) -> None:
     changed = after != before
     if changed:
         replace_intent(paths, after, was=before)
+        ask_agent(paths, "look")
     if output.as_json:
         output.document({"path": str(paths.config_file), "changed": changed})
     else:

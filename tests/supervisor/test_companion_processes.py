@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent.actions.settings import change
 from agent.errors import SapwoodError
 from agent.paths import Paths
 from agent.supervisor.control import call
@@ -182,16 +183,13 @@ def test_tray_that_ends_again_and_again_is_given_up_and_the_agent_works_on(
 def test_switching_the_tray_off_ends_it_and_on_brings_it_back(
     start_agent: StartAgent, paths: Paths, is_up: Callable[..., int], wait_until: Callable[..., None]
 ) -> None:
-    set_tray(paths, True)
-    agent = start_agent(env={}, unset=["SAPWOOD_DESKTOP__TRAY"], companions=[tray()])
+    agent = start_agent(unset=["SAPWOOD_DESKTOP__TRAY"], companions=[tray()])
     first = is_up(agent)
-    set_tray(paths, False)
-    call(paths, "look")
+    change(paths, "desktop.tray", ["false"])
     wait_until(lambda: not is_there(first), 3.0, "its end")
     assert state_of(agent)["state"] == "off"
     assert "desktop.tray" in state_of(agent)["reason"]
-    set_tray(paths, True)
-    call(paths, "look")
+    change(paths, "desktop.tray", ["true"])
     assert is_up(agent, besides=first, within_s=3.0) != first
 
 
