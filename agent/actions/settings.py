@@ -17,7 +17,6 @@ from typing import Any, get_type_hints
 import msgspec
 
 from agent.actions.profile_settings import PROFILES, check_profile_value, profile_hint, wrong_profile
-from agent.actions.damaged import ask_agent
 from agent.actions.setting_words import converted
 from agent.config import Intent, SourceIntent, load_intent, parse_intent
 from agent.config_edit import edit_intent
@@ -149,6 +148,8 @@ def _check_profile(paths: Paths, key: str, value: Any, intent: Intent) -> None:
 
 
 def _changed(paths: Paths, key: str, environ: Mapping[str, str], put: Changed) -> Changed:
+    from agent.actions.damaged import ask_agent
+
     ask_agent(paths, "look")  # otherwise a tray that was switched off would stay until the next tick
     found = settings(paths, environ)
     now = next((each for each in found.values if each.key == key), None)
