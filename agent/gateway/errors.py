@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from agent.db.faults import FaultClass, classify, is_database_fault
 from agent.errors import AgentFault, AgentNotRunning, SapwoodError, UsageFault
 from agent.gateway.links import Entered
 
@@ -103,8 +104,23 @@ async def on_http(request: Request, error: Exception) -> Response:
     return told(error.status_code, title, "", "Go back, or open the first page.", as_json=json, headers=error.headers)
 
 
-def unexpected(error: BaseException, *, as_json: bool) -> Response:
-    """Return the answer to an error nobody foresaw; its place, never its words, goes into the log."""
+_MEMORY: dict[FaultClass, tuple[str, str]] = {
+    FaultClass.BUSY: ("The memory is busy just now", "Try again in a moment."),
+    FaultClass.IO_TRANSIENT: ("The memory cannot be read just now", "Try again in a moment."),
+    FaultClass.DISK_FULL: ("The disk is full", "Make some room on it: Sapwood goes on by itself then."),
+    FaultClass.HOST_IO: (
+        "The disk does not answer as it should",
+        "Check the disk: `sapwood doctor` says what it finds.",
+    ),
+}
+
+
+def unexpected(error: Exception, *, as_json: bool) -> Response:
+    """Return the answer to an error that no handler foresaw; its place, never its words, goes into the log."""
+    known = _MEMORY.get(classify(error)) if is_database_fault(error) or isinstance(error, OSError) else None
+    if known is not None:
+        _log.warning("a request failed: %s", known[0], exc_info=error)
+        return told(503, known[0], "Nothing was lost.", known[1], as_json=as_json, headers={"retry-after": "1"})
     _log.error("a request failed by an error nobody caught", exc_info=error)
     hint = "Try again. If it stays: `sapwood doctor`, and `sapwood bug-report` has what a maintainer needs."
     return told(500, "Something went wrong in Sapwood", "The error is in the log.", hint, as_json=as_json)

@@ -99,7 +99,7 @@ async def _serve(paths: Paths, intents: IntentWatcher, line: CompanionLine, list
     loop.set_exception_handler(crash.in_loop)
     port = int(listening.getsockname()[1])
     address = GatewayAddress(own_identity(), port)
-    pool = threads()
+    pool = threads("gateway")
     live = Live(lambda: loop.run_in_executor(pool, partial(_look, paths)))
     context = Context(
         paths=paths,
@@ -126,7 +126,7 @@ async def _serve(paths: Paths, intents: IntentWatcher, line: CompanionLine, list
     finally:
         idle.cancel()
         withdraw(paths, address)
-        pool.shutdown(wait=False, cancel_futures=True)
+        context.close()
         _log.info("the page ends")
 
 

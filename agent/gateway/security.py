@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
+from starlette.requests import ClientDisconnect, cookie_parser
 
 from agent.gateway import errors
 from agent.gateway.sessions import Session, cookie_name
@@ -242,6 +242,8 @@ class Guard:
                 told = errors.told(408, "This came too slowly", "", "Send it again.", as_json=as_json,
                                    headers={"connection": "close"})  # fmt: skip
                 await told(scope, receive, answer.send)
+        except ClientDisconnect:
+            return  # nobody is there to be told
         except Exception as error:
             told = errors.unexpected(error, as_json=as_json)
             if answer.has_begun:

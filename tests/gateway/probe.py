@@ -59,7 +59,7 @@ async def _script(request: Request) -> Response:
 
 
 async def _slow(request: Request) -> Response:
-    await in_thread(request, lambda: time.sleep(0.5))
+    await in_thread(request, lambda: time.sleep(0.5), waits=True)
     return JSONResponse({})
 
 
