@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.actions.times import moment_ms
@@ -130,3 +132,21 @@ def outlines(home: Home, source: str | None = None, *, depth: int = 3, breadth: 
         more = outline_more(home.connection, tree, breadth)
         found.append(SourceOutline(each.id, each.name, each.kind, items, chunks, summaries, tops, more))
     return tuple(found)
+
+
+def place_words(path: str | None, locator: dict[str, Any] | None) -> str:
+    """Return a path, short where it is below the owner's home, with the lines in it."""
+    if path is None:
+        return ""
+    shown = path
+    with contextlib.suppress(ValueError, RuntimeError):  # not below it, or nobody's home
+        shown = f"~/{Path(path).relative_to(Path.home()).as_posix()}"
+    place = locator or {}
+    if isinstance(place.get("places"), list) and place["places"]:
+        place = place["places"][0]
+    if "line" in place:
+        end = place.get("end_line", place["line"])
+        return f"{shown}:{place['line']}" + (f"–{end}" if end != place["line"] else "")
+    if "offset" in place:
+        return f"{shown} at byte {place['offset']}"
+    return shown

@@ -6,7 +6,7 @@ profile before could not do is brought back at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -167,6 +167,16 @@ def withdraw_consent(home: Home, name: str) -> bool:
         return False
     edit_intent(home.paths, lambda document: table_of(document, name).pop("consent", None))
     return True
+
+
+def profile_of(said: Mapping[str, Any]) -> ProfileIntent:
+    """Return the profile that these words make, those that are ``None`` left out. Raises ``UsageFault``."""
+    try:
+        return msgspec.convert({key: value for key, value in said.items() if value is not None}, ProfileIntent)
+    except msgspec.ValidationError as error:
+        raise UsageFault(
+            "this cannot be a profile", str(error), "a name has small letters, digits, dots and dashes"
+        ) from error
 
 
 def add_profile(home: Home, profile: ProfileIntent) -> ProfileRow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.cli.nodes import place_words, print_hits, print_outlines
+from agent.cli.nodes import print_hits, print_outlines
 from agent.cli.output import fitted, one_line
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ def print_demo(output: Output, grown: Grown, result: DemoResult) -> None:
 
 def print_path(output: Output, result: DemoResult) -> None:
     """Print the nodes from a leaf up, each with how it begins."""
+    from agent.actions.memory import place_words
+
     for step, shown in enumerate(result.path):
         node = shown.node
         what = "passage" if node.kind == "leaf" else f"summary of {node.leaves} passages"

@@ -223,11 +223,8 @@ def _money(backlog: Backlog) -> str:
 
 
 def _add(output: Output, home: Home, name: str, said: dict[str, Any]) -> None:
-    import msgspec
-
-    from agent.actions.models import add_profile, served_models
-    from agent.errors import SapwoodError, UsageFault
-    from agent.profile_intent import ProfileIntent
+    from agent.actions.models import add_profile, profile_of, served_models
+    from agent.errors import SapwoodError
 
     words = {
         "name": name,
@@ -238,12 +235,7 @@ def _add(output: Output, home: Home, name: str, said: dict[str, Any]) -> None:
         **{key: said[key] for key in ("embedding_model", "price_in", "price_out", "daily_tokens", "context_tokens")},
         "max_concurrent": said["max_concurrent"],
     }
-    try:
-        profile = msgspec.convert({key: value for key, value in words.items() if value is not None}, ProfileIntent)
-    except msgspec.ValidationError as error:
-        raise UsageFault(
-            "this cannot be a profile", str(error), "a name has small letters, digits, dots and dashes"
-        ) from error
+    profile = profile_of(words)
     found = add_profile(home, profile)
     problem = ""
     models: tuple[str, ...] = ()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent.cli.output import clean, fitted, one_line
 
@@ -24,7 +22,7 @@ CHILDREN_SHOWN = 24
 
 def print_hits(output: Output, home: Home, found: SearchResult, query: str) -> None:
     """Print each hit: what it is called, the piece that answers, where it stands."""
-    from agent.actions.memory import snippet
+    from agent.actions.memory import place_words, snippet
 
     for number, hit in enumerate(found.hits, start=1):
         if number > 1:
@@ -53,26 +51,10 @@ def origin_words(hit: Hit) -> str:
     return " · ".join(one_line(part) for part in parts if part)
 
 
-def place_words(path: str | None, locator: dict[str, Any] | None) -> str:
-    """Return a path, short where it is below the owner's home, with the lines in it."""
-    if path is None:
-        return ""
-    shown = path
-    with contextlib.suppress(ValueError, RuntimeError):  # not below it, or nobody's home
-        shown = f"~/{Path(path).relative_to(Path.home()).as_posix()}"
-    place = locator or {}
-    if isinstance(place.get("places"), list) and place["places"]:
-        place = place["places"][0]
-    if "line" in place:
-        end = place.get("end_line", place["line"])
-        return f"{shown}:{place['line']}" + (f"–{end}" if end != place["line"] else "")
-    if "offset" in place:
-        return f"{shown} at byte {place['offset']}"
-    return shown
-
-
 def print_node(output: Output, found: Shown) -> None:
     """Print one node whole, with what is above and below it."""
+    from agent.actions.memory import place_words
+
     node, origin = found.node, found.origin
     what = "passage" if node.kind == "leaf" else f"summary of {node.leaves} passages, level {node.level}"
     output.heading(fitted(node.title or node.node_id, output.width))
