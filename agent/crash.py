@@ -2,8 +2,8 @@
 
 ``faulthandler`` writes the stacks when a library brings the interpreter down (SIGSEGV, SIGABRT and their kin); the
 hooks write what nobody caught, in any thread and in any loop: class and places, none of an exception's words, because
-those may quote what the owner wrote. The file is opened at the start, since a crashing process can open none any more, and is
-removed at the end where nothing is in it.
+those may quote what the owner wrote. The file is opened at the start, since a crashing process can open none any more,
+and is removed at the end where nothing is in it.
 """
 
 from __future__ import annotations

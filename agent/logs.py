@@ -183,8 +183,8 @@ def start_logging(paths: Paths, process: str, level: str = "INFO", *, to_stderr:
 def stop_logging() -> None:
     """Close this process's log."""
     top = logging.getLogger()
-    for handler in [each for each in top.handlers if isinstance(each, ForeignHandler)]:
-        top.removeHandler(handler)
+    for foreign in [each for each in top.handlers if isinstance(each, ForeignHandler)]:
+        top.removeHandler(foreign)
     root = logging.getLogger("sapwood")
     for handler in list(root.handlers):
         root.removeHandler(handler)

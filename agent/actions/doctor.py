@@ -56,15 +56,19 @@ def doctor(paths: Paths | None = None, *, deep: bool = False, say: Say | None = 
     older schema up as any command does.
     """
     paths = find_paths() if paths is None else paths
+    checks = tuple(looking(paths, deep=deep, say=say))
+    return Diagnosis(all(check.ok for check in checks), checks)
+
+
+def looking(paths: Paths, *, deep: bool = False, say: Say | None = None) -> Iterator[Check]:
+    """Yield what each look says as soon as it is known, for those who cannot wait for all of them."""
     steps = len(_BEFORE) + len(looks(deep=deep))
     if deep:
         from agent.actions.checks.deep import LOOKS
 
         steps += len(LOOKS)
     told = Told(steps, say)
-    checks: list[Check] = []
     for name, look in _BEFORE:
         told.step(name)
-        checks.extend(guarded(name, lambda look=look: look(paths)))  # type: ignore[misc]
-    checks.extend(guarded("database", lambda: look_at_memory(paths, deep=deep, told=told)))
-    return Diagnosis(all(check.ok for check in checks), tuple(checks))
+        yield from guarded(name, lambda look=look: look(paths))  # type: ignore[misc]
+    yield from guarded("database", lambda: look_at_memory(paths, deep=deep, told=told))
