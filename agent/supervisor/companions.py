@@ -198,7 +198,8 @@ class Companions:
             running.companion.said(message, now)
             after = running.companion.view()
             if after != before:
-                _log.info("the %s: %s %s", running.companion.spec.role, after.state, after.reason or after.detail)
+                told = f" ({after.reason or after.detail})" if after.reason or after.detail else ""
+                _log.info("the %s is %s%s", running.companion.spec.role, after.state, told)
 
     def bury(self, ready: Iterable[object], now: float, intent: Intent) -> None:
         """Take in those that have ended."""

@@ -3,12 +3,17 @@
 Multiprocessing's own process counts too. Figures of the targets' table: ``cpu_pct`` (of one processor),
 ``wakeups_per_s`` (voluntary context switches of all threads), ``pss_mb`` (each page shared fairly), ``bytes_written``
 (what reached the block layer, from ``/proc/PID/io``). Linux only.
+
+They are measured without a tray, then the agent is started once more with one, on a session bus of its own with a
+panel that takes its icon: ``tray_cpu_pct``, ``tray_wakeups_per_s`` and ``tray_bytes_written`` are those of the tray's
+process, ``tray_pss_mb`` is what all processes have less when the tray is switched off.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -60,7 +65,7 @@ def run(setting: Setting) -> Result:
         _write_notes(Path(folder) / "notes")
         environ = _environ(paths)
         _sapwood(environ, "add", str(Path(folder) / "notes"))
-        with _agent(environ, paths) as agent:
+        with _agent(environ, paths, "--headless") as agent:
             began = time.monotonic()
             chunks = _grow(paths)
             grown = time.monotonic() - began
@@ -71,6 +76,7 @@ def run(setting: Setting) -> Result:
             if before != after:
                 raise RuntimeError(f"processes came or went while it was idle: {before} became {after}")
             pss = sum(_pss_kib(pid) for pid in after)
+        tray = _measure_tray(environ, paths, seconds, result.notes)
     result.figures = {
         "cpu_pct": round((cost.cpu_ns - cost_before.cpu_ns) / 1e9 / seconds * 100, 4),
         "wakeups_per_s": round((cost.wakeups - cost_before.wakeups) / seconds, 3),
@@ -80,12 +86,60 @@ def run(setting: Setting) -> Result:
         "chunks": chunks,
         "grown_in_s": round(grown, 1),
         "seconds": seconds,
+        **tray,
     }
     result.hold("cpu_pct", "<=", 0.2)
     result.hold("wakeups_per_s", "<=", 4)
     result.hold("pss_mb", "<=", 110)
     result.hold("bytes_written", "==", 0)
+    result.hold("tray_pss_mb", "<=", 35)
     return result
+
+
+def _measure_tray(environ: dict[str, str], paths: Paths, seconds: float, notes: list[str]) -> dict[str, Any]:
+    """Return the figures of a tray, none of them where this machine has nothing to show one on (``notes`` says so)."""
+    try:
+        from tests.desktop.panel import Panel, private_bus
+    except ImportError as error:
+        notes.append(f"without the figures of a tray: {error.name} is not installed")
+        return {}
+    if shutil.which("dbus-daemon") is None:
+        notes.append("without the figures of a tray: apt-get install dbus")
+        return {}
+    with tempfile.TemporaryDirectory(prefix="sapwood-bus-") as folder, private_bus(Path(folder)) as bus:
+        panel = Panel(bus.address).start()
+        try:
+            desktop = {name: value for name, value in environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
+            desktop["DBUS_SESSION_BUS_ADDRESS"] = bus.address
+            with _agent(desktop, paths) as agent:
+                _poll(lambda: _tray(paths).get("state") == "up", 60.0, "the tray's start")
+                _rest(paths, agent)
+                pid = int(_tray(paths)["pid"])
+                before = _cost([pid])
+                time.sleep(seconds)
+                after = _cost([pid])
+                if _tray(paths).get("pid") != pid:
+                    raise RuntimeError("the tray was started again while it was idle")
+                family = _family(agent)
+                with_it = sum(_pss_kib(each) for each in family)
+                _sapwood(desktop, "config", "set", "desktop.tray", "false")
+                _poll(lambda: not psutil.pid_exists(pid), 10.0, "the tray's end")
+                without = sum(_pss_kib(each) for each in family if each != pid)
+        finally:
+            panel.stop()
+    return {
+        "tray_pss_mb": round((with_it - without) * 1024 / 1e6, 1),
+        "tray_cpu_pct": round((after.cpu_ns - before.cpu_ns) / 1e9 / seconds * 100, 4),
+        "tray_wakeups_per_s": round((after.wakeups - before.wakeups) / seconds, 3),
+        "tray_bytes_written": after.bytes_written - before.bytes_written,
+    }
+
+
+def _tray(paths: Paths) -> dict[str, Any]:
+    with suppress(SapwoodError):
+        found: dict[str, Any] = call(paths, "status")["tray"]
+        return found
+    return {}
 
 
 def _write_notes(folder: Path) -> None:
@@ -119,8 +173,8 @@ def _sapwood(environ: dict[str, str], *words: str) -> None:
 
 
 @contextmanager
-def _agent(environ: dict[str, str], paths: Paths) -> Iterator[subprocess.Popen[bytes]]:
-    argv = [sys.executable, "-m", "agent.cli.main", "run", "--headless"]
+def _agent(environ: dict[str, str], paths: Paths, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    argv = [sys.executable, "-m", "agent.cli.main", "run", *options]
     process = subprocess.Popen(
         argv, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
