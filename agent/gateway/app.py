@@ -5,11 +5,12 @@ For those who write handlers (``agent.gateway.pages``, ``agent.gateway.rpc``):
 - A package or module names its routes in ``ROUTES``, a list of Starlette's ``Route``. ``/link``, ``/enter/…`` and
   ``/events`` are this module's; ``/static/…`` is the page's, and is served to everybody.
 - Before a handler of a page is called, the host, the origin, the session's cookie and, for what changes something, the
-  form's token have been checked (``security``). A form has ``<input type="hidden" name="csrf" value="{{ csrf }}">``
+  form's token have been checked (``guard``). A form has ``<input type="hidden" name="csrf" value="{{ csrf }}">``
   with ``serving.csrf(request)``; a script sends it as ``X-CSRF-Token``. Forms are plain (urlencoded), 1 MB at most;
   ``await request.form()`` works as usual. ``/rpc`` and ``/mcp`` have had their bearer token checked and take 20 MB.
 - A handler is ``async``. All that blocks is done by ``await serving.with_home(request, action)``, where ``action`` is a
-  function of an open ``Home``, or ``await serving.in_thread(request, call)``.
+  function of an open ``Home``, or ``await serving.in_thread(request, call)``; what may wait for a model says
+  ``waits=True``.
 - ``SapwoodError`` may be raised: it is told as a page, or as JSON ``{error, detail, hint}`` where ``Accept`` asks for
   it. Other exceptions are a 500 page and a line in the log, without their words.
 - ``serving.context_of(request).paths`` are the paths. An optional ``lifespan(app)`` of a module (an async context
@@ -36,8 +37,8 @@ from starlette.routing import BaseRoute, Route
 
 from agent.errors import SapwoodError
 from agent.gateway import errors
+from agent.gateway.guard import Guard
 from agent.gateway.links import Entered, enter_path, is_place
-from agent.gateway.security import Guard
 from agent.gateway.serving import Context, context_of
 from agent.gateway.sessions import SESSION_SECONDS, cookie_name
 
