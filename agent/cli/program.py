@@ -36,10 +36,11 @@ COMMANDS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ("What it remembers", (memory.search, memory.show, memory.tree)),
     ("Forgetting", (forgetting.remember, forgetting.forget, forgetting.remove)),
     ("Its work", (queue.jobs, queue.retry, queue.cancel, queue.pause, queue.resume)),
-    ("Keeping it", (keeping.backup, keeping.restore, keeping.rebuild, export.export, running.doctor)),
+    ("Keeping it", (keeping.backup, keeping.restore, keeping.rebuild, export.export)),
+    ("Where something is wrong", (running.doctor, records.logs, records.bug_report)),
     (
         "Settings",
-        (intent.config, models.model, keys.key, autostart.autostart, intent.usage, records.logs, completion.completion),
+        (intent.config, models.model, keys.key, autostart.autostart, intent.usage, completion.completion),
     ),
 )
 

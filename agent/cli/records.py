@@ -1,7 +1,8 @@
-"""Commands about what was recorded: logs."""
+"""Commands about what was recorded: logs, and the report for a maintainer."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -9,6 +10,7 @@ import click
 from agent.cli.command import SapwoodCommand, output_of
 
 if TYPE_CHECKING:
+    from agent.actions.bug_report import Report
     from agent.actions.log_reading import Line
     from agent.cli.output import Output
 
@@ -69,3 +71,63 @@ def _print(output: Output, line: Line) -> None:
     for row in line.raw.split("\n"):
         output.verbatim_whole(row, _STYLES.get(line.level or "", ""))
     output.flush()
+
+
+@click.command(
+    "bug-report",
+    cls=SapwoodCommand,
+    short_help="Put together what a maintainer needs.",
+    examples="""
+    sapwood bug-report
+    sapwood bug-report -o ~/Desktop/report.zip
+    sapwood bug-report --yes --json
+    """,
+)
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    type=click.Path(),
+    metavar="FILE",
+    help="Save it there; without it in your downloads, or your home folder.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask before it is saved.")
+@click.pass_context
+def bug_report(context: click.Context, file: str | None, yes: bool) -> None:
+    """Save one zip with a summary, the logs and the crash dumps. Its contents are listed first, and on a terminal you
+    are asked. Your texts, names, paths, addresses and keys are taken out, and counted; nothing is sent anywhere. Works
+    without a memory, with a damaged one and with broken settings.
+    """
+    from pathlib import Path
+
+    from agent.actions.bug_report import collect, save
+    from agent.cli.waiting import WaitingLine
+    from agent.paths import find_paths
+
+    output = output_of(context)
+    with WaitingLine() as line:
+        line.say("looking at everything")
+        report = collect(find_paths())
+    if not output.as_json:
+        _list(output, report)
+    if sys.stdin.isatty() and not yes and not output.as_json and not click.confirm("Save it?", err=True):
+        output.note("nothing was saved")
+        raise click.Abort
+    path = save(report, None if file is None else Path(file))
+    if output.as_json:
+        output.document({"path": path, "bytes": path.stat().st_size, "files": report.files, "masked": report.masked})
+        return
+    output.verbatim_whole(f"saved: {path}")
+    output.line("Look into it before you give it to anybody. Nothing was sent.")
+
+
+def _list(output: Output, report: Report) -> None:
+    from agent.actions.doctor import size_words
+
+    output.table(
+        ("file", "size", "masked", "what it is"),
+        [(file.name, size_words(file.bytes), file.masked or "", file.about) for file in report.files],
+        numbers=("size", "masked"),
+    )
+    taken = ", ".join(f"{count:,} {kind}" for kind, count in report.masked.items())
+    output.line(f"taken out: {taken}" if taken else "nothing had to be taken out")

@@ -17,6 +17,7 @@ CASES: dict[str, tuple[str, str]] = {
     "add": ("add {tmp}", "source_id kind items"),
     "autostart": ("autostart status", "enabled mechanism path"),
     "backup": ("backup {tmp}/b.backup", "path bytes ok"),
+    "bug-report": ("bug-report -o {tmp}/r.zip", "path files"),
     "cancel": ("cancel {job}", "id"),
     "completion": ("completion bash", "shell script"),
     "config": ("config", "queue limits pool sources origins"),
