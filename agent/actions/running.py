@@ -19,6 +19,7 @@ GATE_HOOK = "agent.worker.permits:serve_unseen"
 PERMITS_HOOK = "agent.worker.permits:free_permits"
 LEDGER_HOOK = "agent.actions.forgetting:keep_ledger"
 MEND_HOOK = "agent.models.mending:tend"
+NEEDS_HOOK = "agent.actions.notifying:what_is_needed"
 TRAY = "agent.desktop.tray.process:tray_main"
 GATEWAY = "agent.gateway.process:gateway_main"
 
@@ -64,6 +65,7 @@ def run_agent(
     Called from the main thread (processes are started from there alone). Raises ``AgentFault`` where it cannot start.
     """
     from agent import crash
+    from agent.actions.autostart import repair_autostart
     from agent.logs import start_logging
     from agent.supervisor import Ended, SupervisorArgs, supervise
     from agent.worker.kinds import KIND_NAMES
@@ -72,6 +74,8 @@ def run_agent(
     level = "DEBUG" if debug else "INFO"
     start_logging(paths, "supervisor", level, to_stderr=debug)
     crash.arm(paths, "supervisor")
+    if not once:
+        repair_autostart(paths)
     result = supervise(
         SupervisorArgs(
             paths=paths,
@@ -85,6 +89,7 @@ def run_agent(
             permits_hook=PERMITS_HOOK,
             ledger_hook=LEDGER_HOOK,
             mend_hook=MEND_HOOK,
+            needs_hook=NEEDS_HOOK,
             companions=_companions(once=once, headless=headless),
             by_person=by_person and not once,
             log_level=level,

@@ -26,6 +26,9 @@ REGROWING_KEY = "regrowing_since_ms"
 """When the memory was emptied to be grown again (UTC ms): answers of models wait for their nodes to come back, until
 all has grown and a day is over (``agent/models/mending.py``)."""
 
+NOTICES_KEY = "notices"
+"""Which notifications were shown, and whether the first memory has grown (``agent/supervisor/notices.py``)."""
+
 
 def get_state(connection: Connection, key: str) -> str | None:
     """Return a value, or ``None`` where none was set."""

@@ -87,6 +87,25 @@ def has_waiting(connection: Connection, kind: str) -> bool:
     return found is not None
 
 
+def has_due(connection: Connection, now_ms: int) -> bool:
+    """Return whether a row is running or could be claimed now, at the cost of a few seeks for each kind."""
+    running = connection.one(f"SELECT 1 {_IN_PHASE} LIMIT 1", (1,))
+    return (
+        running is not None
+        or connection.one(f"SELECT 1 {_IN_PHASE} AND job.at_ms <= ? LIMIT 1", (2, now_ms)) is not None
+    )
+
+
+def has_open(connection: Connection) -> bool:
+    """Return whether any row is not settled, due or not, at the cost of a few seeks for each kind."""
+    return any(connection.one(f"SELECT 1 {_IN_PHASE} LIMIT 1", (phase,)) is not None for phase in (1, 2))
+
+
+def has_failed(connection: Connection) -> bool:
+    """Return whether any row has failed, at the cost of a seek for each kind."""
+    return connection.one(f"SELECT 1 {_IN_PHASE} LIMIT 1", (3,)) is not None
+
+
 def count_done_since(connection: Connection, since_ms: int) -> tuple[int, int | None]:
     """Return how many rows were done after ``since_ms`` and when the first of them was (UTC ms)."""
     count, first_ms = connection.one(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agent.config import Intent
     from agent.db import Connection
     from agent.queue.types import NewJob
+    from agent.supervisor.notices import Seen
 
 IdleHook = Callable[["Connection", int], "Sequence[NewJob]"]
 """``(connection, now_ms)``: the jobs that close every open tail of every tree. Reads only."""
@@ -37,6 +38,9 @@ MendHook = Callable[[Paths, "Connection", "Intent", int, bool], None]
 
 ``at_start``: no worker runs yet. Reads first: writes nothing where nothing is to do.
 """
+
+NeedsHook = Callable[[Paths, "Connection", "Intent", int], "Seen"]
+"""``(paths, connection, intent, now_ms)``: what in the memory wants its owner. Reads only, a few seeks."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,7 @@ class SupervisorArgs:
     permits_hook: str | None = None
     ledger_hook: str | None = None
     mend_hook: str | None = None
+    needs_hook: str | None = None
     open_profile: str | None = None
     power_signals: str = "agent.system.power:SystemPower"
     companions: tuple[CompanionSpec, ...] = ()

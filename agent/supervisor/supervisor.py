@@ -17,7 +17,7 @@ from agent.config import Intent, IntentWatcher
 from agent.ids import random_id
 from agent.queue.registry import Registry
 from agent.queue.wake import WakeSocket, register_worker, wake_workers
-from agent.states import AgentState, JobKind, PowerMode
+from agent.states import JobKind, PowerMode
 from agent.supervisor.beginning import Beginning
 from agent.supervisor.children import Children
 from agent.supervisor.companions import Companions, News
@@ -27,6 +27,7 @@ from agent.supervisor.ending import end_children, give_back, release_all
 from agent.supervisor.gatewatch import GateWatch
 from agent.supervisor.held import active_hold, claimable_kinds, without_heavy
 from agent.supervisor.looking import QueueLook, look_at_queue
+from agent.supervisor.noticewatch import NoticeWatch
 from agent.supervisor.nudge import Nudge, StopSignals
 from agent.supervisor.once import OnceRun
 from agent.supervisor.power_watch import PowerWatch
@@ -83,6 +84,7 @@ class Supervisor:
             args.paths, self._storage, self._workforce, lambda: self._stop_began_at() is not None
         )
         self._companions = Companions(args)
+        self._notices = NoticeWatch(args)
         self._requests = Requests(clock, self._nudge, self._damage, self._companions, self._status)
         self._control = ControlServer(args.paths, self._requests.answer)
         self._session_end = session_end()
@@ -145,6 +147,7 @@ class Supervisor:
             if result is not None:
                 return result
             self._follow_companions(now)
+            self._notices.turn(self._facts, self._storage, self._intent, now, self._clock.now_ms())
             now = self._clock.monotonic()
             self._meant_to_wait = self._wait_s(now)
             self._turned_at = now
@@ -190,7 +193,7 @@ class Supervisor:
             self._settled_by = now
         self._companions.turn(now, self._intent, may_start=is_settled)
         if len(self._companions):
-            state, reason = self._state()
+            state, reason = state_of(self._facts())
             shown = (self._intent, self._look.paused_until_ms, self._hold_ends_ms, self._power.decision.reason)
             self._companions.tell(News(state, reason, shown), now)
 
@@ -368,26 +371,24 @@ class Supervisor:
 
     # -- what others are told ------------------------------------------------------------------------------------------
 
-    def _state(self) -> tuple[AgentState, str]:
-        return state_of(
-            Facts(
-                problem=self._storage.problem,
-                needs_owner=self._damage.needs_owner,
-                notice=self._storage.notice(self._clock.now_ms()),
-                is_prepared=self._beginning.is_done,
-                is_stopping=self._is_stopping,
-                given_up=len(self._workforce.given_up),
-                last_failure=self._workforce.last_failure,
-                config_problem=self._watcher.problem,
-                paused_until_ms=self._look.paused_until_ms,
-                held_by_power=self._power.decision.reason if self._power.holds_work() else "",
-                is_resting=self._rest.is_on,
-            )
+    def _facts(self) -> Facts:
+        return Facts(
+            problem=self._storage.problem,
+            needs_owner=self._damage.needs_owner,
+            notice=self._storage.notice(self._clock.now_ms()),
+            is_prepared=self._beginning.is_done,
+            is_stopping=self._is_stopping,
+            given_up=len(self._workforce.given_up),
+            last_failure=self._workforce.last_failure,
+            config_problem=self._watcher.problem,
+            paused_until_ms=self._look.paused_until_ms,
+            held_by_power=self._power.decision.reason if self._power.holds_work() else "",
+            is_resting=self._rest.is_on,
         )
 
     def _status(self) -> dict[str, Any]:
         """Return what ``status`` shows; runs in a caller's thread, so it only reads."""
-        state, reason = self._state()
+        state, reason = state_of(self._facts())
         return {
             "state": str(state),
             "reason": reason,
