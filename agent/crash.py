@@ -106,7 +106,7 @@ def in_loop(_loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> Non
     # The loop's own message may hold a task's repr, and with it the words of its exception.
     if isinstance(error, BaseException):
         write_down(error, "a task nobody waits for failed")
-    else:
+    elif _log.hasHandlers():
         _log.error("the event loop met a problem")
 
 
@@ -209,7 +209,9 @@ def write_down(error: BaseException, what: str) -> None:
 
     # In a hook nothing may go wrong any more: an error here would hide the one that is told of.
     with contextlib.suppress(Exception):
-        _log.critical(what, exc_info=error)
+        # Without a log of its own, `logging` would print the whole error, words and all, on the terminal.
+        if _log.hasHandlers():
+            _log.critical(what, exc_info=error)
     armed = _armed
     if armed is None or armed.file is None:
         return

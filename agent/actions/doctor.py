@@ -19,7 +19,7 @@ from agent.actions.checks.machine import (
 )
 from agent.actions.checks.memory import look_at_memory, looks
 from agent.actions.checks.models import look_at_models
-from agent.actions.checks.process import look_at_agent
+from agent.actions.checks.process import look_at_agent, look_at_crashes
 from agent.actions.checks.progress import Say, Told
 from agent.actions.checks.result import Check, Diagnosis, guarded, size_words
 from agent.actions.checks.settings import look_at_config, look_at_ledger
@@ -45,6 +45,7 @@ _BEFORE: tuple[tuple[str, Callable[[Paths], Iterator[Check]]], ...] = (
     ("keys", look_at_keys),
     ("ledger", look_at_ledger),
     ("agent", look_at_agent),
+    ("crash dumps", look_at_crashes),
 )
 
 

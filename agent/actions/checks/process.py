@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.actions.checks.result import Check
+from agent.clock import iso
 from agent.errors import SapwoodError
 
 if TYPE_CHECKING:
@@ -61,3 +62,20 @@ def watching_words(watching: Sequence[Any]) -> str:
             reason = f" ({one['reason']})" if one.get("reason") else ""
             found.append(f"{one.get('source')}: {one.get('how')}{reason}")
     return "; ".join(found) or "there is nothing to watch"
+
+
+def look_at_crashes(paths: Paths) -> Iterator[Check]:
+    """Yield whether a process of ours left a crash dump, and which is the newest. It was started again: no fault."""
+    from agent.crash import dumps
+
+    found = dumps(paths.log_dir)
+    if not found:
+        yield Check("crash dumps", True, "none")
+        return
+    newest = found[0]
+    more = f", the newest of {len(found)}" if len(found) > 1 else ""
+    yield Check(
+        "crash dumps",
+        True,
+        f"{newest.process} on {iso(newest.at_ms)}{more}: {newest.path}; `sapwood bug-report` takes them along",
+    )
