@@ -46,14 +46,14 @@ async def show_forgetting(request: Request) -> Response:
                 shown["fault"] = fault
         return shown
 
-    return await show_page(request, "forget.html", load, place=PLACE)
+    return await show_page(request, "forget.html", load, place=PLACE, waits=True)
 
 
 @on_place(PLACE)
 async def forget_it(request: Request) -> Response:
     """Forget for good what the form names."""
     asked = await form_of(request)
-    found = await with_home(request, lambda home: _forget(home, asked))
+    found = await with_home(request, lambda home: _forget(home, asked), waits=True)
     words = (
         f"forgotten: {count_words(found.chunks_removed, 'passage')} and "
         f"{count_words(found.summaries_removed, 'summary', 'summaries')}"

@@ -54,7 +54,7 @@ async def show_doctor(request: Request) -> Response:
         found = doctor(paths)
         return {"found": found, "wrong": [each for each in found.checks if not each.ok]}
 
-    return await show_without_home(request, "doctor.html", load, place=PLACE)
+    return await show_without_home(request, "doctor.html", load, place=PLACE, waits=True)
 
 
 @on_place(PLACE)
@@ -66,7 +66,7 @@ async def show_report(request: Request) -> Response:
 
         return {"report": collect(paths)}
 
-    return await show_without_home(request, "bug_report.html", load, place=PLACE)
+    return await show_without_home(request, "bug_report.html", load, place=PLACE, waits=True)
 
 
 @on_place(PLACE)
@@ -75,7 +75,7 @@ async def save_report(request: Request) -> Response:
     from agent.actions.bug_report import collect, save
 
     paths = context_of(request).paths
-    saved = await in_thread(request, lambda: save(collect(paths)))
+    saved = await in_thread(request, lambda: save(collect(paths)), waits=True)
     hint = "Look into it before you give it to anybody. Nothing was sent."
     return await done(request, PLACE, f"the report is saved as {saved}", hint=hint)
 

@@ -43,13 +43,11 @@ async def show_models(request: Request) -> Response:
 
         return {
             "listed": profiles(home),
-            "keys": {},
             "used": usage(clock=home.clock, paths=home.paths),
-            "notice_words": home.notice,
         }
 
     # The keyring may take seconds to answer, so it is asked only where a profile wants a key.
-    keys = await in_thread(request, lambda: _keys(request))
+    keys = await in_thread(request, lambda: _keys(request), waits=True)
     return await show_page(request, "models.html", lambda home: {**load(home), "keys": keys}, place=PLACE)
 
 
@@ -105,13 +103,15 @@ async def use_profile(request: Request) -> Response:
     name = request.path_params["name"]
     found = await with_home(request, lambda home: _use(home, name))
     if found is None:
-        return await done(request, f"/models/{segment(name)}/consent", f"{name} is a cloud's: read this first")
+        return await done(
+            request, f"/models/{segment(name)}/consent", f"the profile {name} is a cloud's: read this first"
+        )
     used, again = found
     hints = [f"{count_words(again, 'passage or summary', 'passages and summaries')} get new vectors."] if again else []
     if used.requeued:
         hints.append(f"{count_words(used.requeued, 'job')} that had waited for a model: tried again.")
     hints += [each for each in (used.problem, used.notice or "") if each]
-    return await done(request, PLACE, f"{name} is used from the next job on", hint=" ".join(hints))
+    return await done(request, PLACE, f"the profile {name} is used from the next job on", hint=" ".join(hints))
 
 
 def _use(home: Home, name: str) -> tuple[Used, int] | None:
@@ -127,7 +127,7 @@ async def test_profile(request: Request) -> Response:
     from agent.actions.trying import try_profile
 
     name = request.path_params["name"]
-    tested = await with_home(request, lambda home: try_profile(home, name))
+    tested = await with_home(request, lambda home: try_profile(home, name), waits=True)
     return await show_page(request, "model_tested.html", place=PLACE, tested=tested)
 
 
@@ -149,7 +149,7 @@ async def add_model(request: Request) -> Response:
     """Add a profile. What was typed stays in the form where it cannot be one."""
     typed = await form_of(request)
     try:
-        row, hint = await with_home(request, lambda home: _add(home, typed))
+        row, hint = await with_home(request, lambda home: _add(home, typed), waits=True)
     except SapwoodError as error:
         return await _adding(request, typed, error)
     return await done(request, PLACE, f"the profile {row.name} is added", hint=hint)

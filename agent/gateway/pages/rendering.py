@@ -27,6 +27,7 @@ from agent.gateway.serving import context_of, csrf, in_thread
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
     from starlette.requests import Request
 
     from agent.actions.glance import Glance
@@ -71,25 +72,35 @@ async def show_page(
     *,
     place: str = "/",
     status: int = 200,
+    waits: bool = False,
     **more: Any,
 ) -> Response:
     """Return a page: ``load(home)`` and ``more`` put into a template. ``place`` is what the menu shows as current.
 
     An error of ours becomes a page that says it; a memory that cannot be opened too, with the menu above it.
+    ``waits``: it may take seconds, and is not to keep other pages waiting.
     """
     given = {**more, **_of_request(request, place)}
-    return await in_thread(request, partial(_make, context_of(request).paths, template, load, given, status))
+    make = partial(_make, context_of(request).paths, template, load, given, status)
+    return await in_thread(request, make, waits=waits)
 
 
 async def show_without_home(
-    request: Request, template: str, load: Callable[[Paths], Mapping[str, Any]], *, place: str, status: int = 200
+    request: Request,
+    template: str,
+    load: Callable[[Paths], Mapping[str, Any]],
+    *,
+    place: str,
+    status: int = 200,
+    waits: bool = False,
 ) -> Response:
     """Return a page whose content needs no memory, so that it is there when the memory is not."""
     given = _of_request(request, place)
-    return await in_thread(request, partial(_make_apart, context_of(request).paths, template, load, given, status))
+    make = partial(_make_apart, context_of(request).paths, template, load, given, status)
+    return await in_thread(request, make, waits=waits)
 
 
-async def show_fragment(request: Request, template: str, load: Load) -> Response:
+async def show_fragment(request: Request, template: str, load: Load, *, waits: bool = False) -> Response:
     """Return a piece of a page, for the script to put in its place. An error of ours is a piece that says it."""
 
     def make() -> Response:
@@ -103,7 +114,7 @@ async def show_fragment(request: Request, template: str, load: Load) -> Response
         except SapwoodError as error:
             return _answer("_error.html", {**given, "error": error}, status_of(error))
 
-    return await in_thread(request, make)
+    return await in_thread(request, make, waits=waits)
 
 
 async def show_error(request: Request, error: SapwoodError, *, place: str) -> Response:
@@ -233,8 +244,8 @@ def environment() -> Environment:
         auto_reload=False,
     )
     made.filters.update(
-        segment=segment, clean=clean, sentence=sentence, count=count_words, number=number_words, bytes=_size_words,
-        moment=moment_words, day=day_words, machine=machine_time, span=_span_words,
+        segment=segment, clean=clean, sentence=sentence, prose=prose, count=count_words, number=number_words,
+        bytes=_size_words, moment=moment_words, day=day_words, machine=machine_time, span=_span_words,
     )  # fmt: skip
     made.globals.update(head=None, zone=None, notice=None)
     return made
@@ -297,6 +308,18 @@ def sentence(text: str) -> str:
     """Return a text that begins like a sentence; a command or a path at its beginning stays as it is."""
     first = text.split(" ", 1)[0]
     return text if not first.isalpha() and "'" not in first and first[-1:] not in ",:" else text[:1].upper() + text[1:]
+
+
+def prose(text: str) -> Markup:
+    """Return a text of ours with what stands between back quotes as code; all of it is escaped."""
+    from markupsafe import Markup, escape
+
+    pieces = str(text).split("`")
+    if len(pieces) % 2 == 0:
+        return escape(text)
+    return Markup().join(
+        Markup("<code>{}</code>").format(piece) if at % 2 else escape(piece) for at, piece in enumerate(pieces)
+    )
 
 
 def _span_words(seconds: float) -> str:

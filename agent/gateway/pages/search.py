@@ -45,13 +45,13 @@ async def show_search(request: Request) -> Response:
     asked = query_of(request)
     if not asked.text("q") and await with_home(request, is_welcome_due):
         return RedirectResponse("/welcome", status_code=303)
-    return await show_page(request, "search.html", lambda home: _searched(home, asked))
+    return await show_page(request, "search.html", lambda home: _searched(home, asked), waits=True)
 
 
 async def show_hits(request: Request) -> Response:
     """Return the hits alone, for the script."""
     asked = query_of(request)
-    return await show_fragment(request, "_hits.html", lambda home: _searched(home, asked))
+    return await show_fragment(request, "_hits.html", lambda home: _searched(home, asked), waits=True)
 
 
 def _searched(home: Home, asked: Fields) -> Mapping[str, Any]:
@@ -62,7 +62,6 @@ def _searched(home: Home, asked: Fields) -> Mapping[str, Any]:
         "found": None,
         "hits": (),
         "fault": None,
-        "notice_words": home.notice,
         "is_more": False,
         "is_all": asked.is_set("more"),
     }

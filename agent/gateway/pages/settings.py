@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response
 from starlette.routing import Route
 
+from agent.actions.checks.result import size_words
+from agent.actions.times import span_words
 from agent.errors import SapwoodError, UsageFault
 from agent.gateway.errors import status_of
 from agent.gateway.pages.forms import form_of
@@ -37,6 +39,31 @@ SECTIONS: dict[str, tuple[str, str]] = {
     "sources": ("Sources", "What was said of each when it was named."),
     "profiles": ("Model profiles", "What was said of each when it was added."),
 }
+LABELS = {
+    "desktop.tray": "An icon in the panel",
+    "desktop.notifications": "Notifications",
+    "schedule.sync_seconds": "Look at each source every so many seconds",
+    "schedule.watch": "Notice changes as they happen",
+    "schedule.watch_seconds": "Seconds between two looks at a change",
+    "schedule.timezone": "Time zone",
+    "power.enabled": "Wait on battery and while the machine is busy",
+    "power.battery_floor": "Battery below which work waits (0 to 1)",
+    "power.memory_bytes": "Free memory below which work waits",
+    "power.cpu_busy": "Busy processor (0 to 1)",
+    "power.sample_seconds": "Seconds between two looks at the machine",
+    "power.dwell_seconds": "Seconds that a state lasts at least",
+    "assistants.private": "Assistants may read private sources",
+    "models.active": "Profile in use",
+    "models.local_hosts": "Hosts that are yours",
+    "models.local_permits": "Local models at once",
+    "gateway.port": "Port of this page",
+    "gateway.idle_seconds": "Idle seconds after which it ends",
+    "pool.min_workers": "Fewest workers",
+    "pool.max_workers": "Most workers",
+    "pool.idle_seconds": "Idle seconds after which a worker ends",
+}
+"""What the everyday ones are called, besides their key."""
+LONG_S = 120
 FIXED = frozenset({"kind", "id", "provider"})
 
 
@@ -57,6 +84,7 @@ async def show_settings(request: Request) -> Response:
             "groups": [(name, *SECTIONS.get(name, (name, "")), values) for name, values in groups.items() if values],
             "autostart": autostart_status(paths),
             "shown": _shown,
+            "labels": LABELS,
             "fixed": FIXED,
         }
 
@@ -80,6 +108,7 @@ async def _setting(request: Request, key: str, typed: str | None = None, error: 
             "fault": error,
             "is_list": isinstance(one.value, list),
             "is_switch": isinstance(one.value, bool),
+            "label": LABELS.get(key, ""),
             "shown": _shown,
         }
 
@@ -100,7 +129,7 @@ async def change_setting(request: Request) -> Response:
             is_list = isinstance(settings(paths).one(key).value, list)
             found = change(paths, key, list(typed.lines("value")) if is_list else [typed.text("value")])
         beaten = f"; the environment's {found.overridden_by} beats it" if found.overridden_by else ""
-        return f"{key} is {_shown(found.value)}{beaten}"
+        return f"the setting {key} is {_shown(key, found.value)}{beaten}"
 
     try:
         words = await in_thread(request, carry_out)
@@ -123,15 +152,20 @@ async def switch_autostart(request: Request) -> Response:
     return await done(request, PLACE, words, hint=found.problem)
 
 
-def _shown(value: object) -> str:
-    """Return a value as a person reads it."""
+def _shown(key: str, value: object) -> str:
+    """Return a value as a person reads it, with what its seconds or bytes come to."""
     if value is None or value == "" or value == []:
         return "nothing"
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, list):
         return ", ".join(str(each) for each in value)
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    if not isinstance(value, int | float):
+        return str(value)
+    number = f"{value:,.0f}" if float(value).is_integer() else f"{value:,}"
+    if key.endswith(("seconds", "_s")) and value >= LONG_S:
+        return f"{number} ({span_words(value)})"
+    return f"{number} ({size_words(value)})" if key.endswith("_bytes") else number
 
 
 def _typed(value: object) -> str:

@@ -42,7 +42,6 @@ async def show_source(request: Request) -> Response:
             "row": row,
             "unreadable": row.unreadable[:UNREADABLE_SHOWN],
             "more_unreadable": max(0, len(row.unreadable) - UNREADABLE_SHOWN),
-            "notice_words": home.notice,
         }
 
     return await show_page(request, "source.html", load, place=PLACE)
@@ -70,10 +69,10 @@ async def add_source(request: Request) -> Response:
     """Name a source. What was typed stays in the form where it cannot be one."""
     typed = await form_of(request)
     try:
-        added = await with_home(request, lambda home: _add(home, typed))
+        added = await with_home(request, lambda home: _add(home, typed), waits=True)
     except SapwoodError as error:
         return await _adding(request, typed, error)
-    words = f"{added.name} is a source now: {count_words(added.items, 'item')} found"
+    words = f"the source {added.source_id} is named: {count_words(added.items, 'item')} found"
     hints = []
     if added.unreadable:
         hints.append(f"{count_words(len(added.unreadable), 'file')} cannot be read: the reasons are below.")
@@ -106,7 +105,7 @@ async def sync_source(request: Request) -> Response:
 
     source_id = request.path_params.get("source_id")
     found = await with_home(request, lambda home: (sync(home, source_id), home.notice))
-    what = "all sources are" if source_id is None else f"{source_id} is"
+    what = "all sources are" if source_id is None else f"the source {source_id} is"
     back = PLACE if source_id is None else f"/sources/{segment(source_id)}"
     return await done(request, back, f"{what} looked at again", hint=found[1] or "")
 
@@ -148,9 +147,9 @@ async def remove_source(request: Request) -> Response:
     from agent.actions.forgetting import remove
 
     source_id = request.path_params["source_id"]
-    found = await with_home(request, lambda home: remove(home, source_id))
+    found = await with_home(request, lambda home: remove(home, source_id), waits=True)
     words = (
-        f"{source_id} is removed: {count_words(found.items_removed, 'item')}, "
+        f"the source {source_id} is removed: {count_words(found.items_removed, 'item')}, "
         f"{count_words(found.chunks_removed, 'passage')} and "
         f"{count_words(found.summaries_removed, 'summary', 'summaries')} deleted"
     )
@@ -160,7 +159,7 @@ async def remove_source(request: Request) -> Response:
 def _listed(home: Home) -> Mapping[str, Any]:
     from agent.actions.sources import sources
 
-    return {"rows": sources(home).sources, "notice_words": home.notice}
+    return {"rows": sources(home).sources}
 
 
 def _row(home: Home, source_id: str) -> SourceRow:

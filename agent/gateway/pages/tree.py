@@ -32,7 +32,7 @@ async def show_trees(request: Request) -> Response:
     def load(home: Home) -> Mapping[str, Any]:
         from agent.actions.memory import outlines
 
-        return {"outlines": outlines(home, depth=1, breadth=1), "notice_words": home.notice}
+        return {"outlines": outlines(home, depth=1, breadth=1)}
 
     return await show_page(request, "trees.html", load, place=PLACE)
 

@@ -29,7 +29,6 @@ async def show_welcome(request: Request) -> Response:
         return {
             "asked": questions(home),
             "named": [(source.id, source.name) for source in home.intent.sources],
-            "notice_words": home.notice,
         }
 
     return await show_page(request, "welcome.html", load, place=PLACE)

@@ -9,19 +9,30 @@ const find = (id) => document.getElementById(id);
 
 // --- the state line ---------------------------------------------------------------------------------------------
 
+// What stands between back quotes is a command: the server's pages show it so, too.
+function prose(words) {
+  return words.split("`").map((piece, at) => (at % 2 ? Object.assign(document.createElement("code"), { textContent: piece }) : piece));
+}
+
 function showState(seen) {
   const line = find("state");
   if (!line) return;
   line.dataset.state = seen.state;
   const name = seen.state.charAt(0).toUpperCase() + seen.state.slice(1);
   if (find("state-name").textContent !== name) find("state-name").textContent = name;
-  find("state-words").textContent = seen.words;
+  find("state-words").replaceChildren(...prose(seen.words));
   const share = find("state-share");
   share.hidden = seen.share === null;
   share.value = seen.share ?? 0;
   const needs = find("state-needs");
   needs.hidden = !seen.needs.length;
-  needs.replaceChildren(...seen.needs.map((words) => Object.assign(document.createElement("li"), { textContent: words })));
+  needs.replaceChildren(
+    ...seen.needs.map((words) => {
+      const item = document.createElement("li");
+      item.replaceChildren(...prose(words));
+      return item;
+    }),
+  );
 }
 
 let events = null;
