@@ -135,6 +135,11 @@ class Notices:
                 self._first = _First.TOLD
         return tuple(shown)
 
+    @property
+    def is_settling(self) -> bool:
+        """Whether something goes on that was not told yet, so that another look may be worth it soon."""
+        return bool(self._since.keys() - self._standing) and len(self._told) < MOST_IN_AN_HOUR
+
     def _is_first_grown(self, seen: Seen) -> bool:
         if self._first is None:
             # A memory that was there before anybody kept count of this is no first one.

@@ -31,7 +31,7 @@ _log = logging.getLogger("sapwood.supervisor")
 class NoticeWatch:
     """The notifications of one supervisor. Times are monotonic seconds (``now``) and UTC ms, handed in.
 
-    It has no moments of its own: it looks when the loop turns anyway. ``run --once`` shows none.
+    It looks when the loop turns anyway, and once more where something has begun to go on. ``run --once`` shows none.
     """
 
     def __init__(self, args: SupervisorArgs, notifier: Notifier | None = None) -> None:
@@ -43,10 +43,12 @@ class NoticeWatch:
         self._is_loaded = False
         self._seen = Seen()
         self._look_at = 0.0
+        self.again_at: float | None = None
+        """When to look again though nothing else is due, ``None`` for not before the loop turns anyway."""
 
     def turn(self, facts: Callable[[], Facts], storage: Storage, intent: Intent, now: float, wall_ms: int) -> None:
         """Look where that is due, and have shown what is to be shown. Takes a millisecond then, and never raises."""
-        hook = self._hook
+        hook, self.again_at = self._hook, self.again_at if now < self._look_at else None
         if hook is None or not intent.desktop.notifications or now < self._look_at:
             return
         self._look_at = now + LOOK_S
@@ -62,6 +64,8 @@ class NoticeWatch:
         except Exception:
             _log.exception("what wants its owner could not be looked at")
             return
+        if self._notices.is_settling:
+            self.again_at = self._look_at
         for each in shown:
             Thread(target=self._show, args=(each,), name="notification", daemon=True).start()
 

@@ -20,7 +20,8 @@ from agent.queue.wake import WakeSocket, register_worker, wake_workers
 from agent.states import JobKind, PowerMode
 from agent.supervisor.beginning import Beginning
 from agent.supervisor.children import Children
-from agent.supervisor.companions import Companions, News
+from agent.supervisor.companion_watch import CompanionWatch
+from agent.supervisor.companions import Companions
 from agent.supervisor.control import ControlServer
 from agent.supervisor.damage import DamageControl, Outcome
 from agent.supervisor.ending import end_children, give_back, release_all
@@ -56,8 +57,6 @@ ONCE_LOOK_S = 0.05
 RECLAIM_AGAIN_S = 0.1
 SHORTEST_WAIT_S = 0.005
 LONGEST_WAIT_S = 60.0
-SETTLED_AFTER_S = 10.0
-"""After so long a tray is started even where no worker is up: it tells its owner why."""
 
 _log = logging.getLogger("sapwood.supervisor")
 
@@ -114,7 +113,7 @@ class Supervisor:
         self._reclaim_at = 0.0
         self._turned_at = now
         self._meant_to_wait = 0.0
-        self._settled_by = now + SETTLED_AFTER_S
+        self._companion_watch = CompanionWatch(self._companions, self._storage, now)
         self._is_stopping = False
 
     # -- the loop -----------------------------------------------------------------------------------------------------
@@ -146,7 +145,8 @@ class Supervisor:
             result = self._turn(now, self._clock.now_ms())
             if result is not None:
                 return result
-            self._follow_companions(now)
+            shown = (self._look.paused_until_ms, self._hold_ends_ms, self._power.decision.reason)
+            self._companion_watch.turn(self._facts, shown, self._intent, now, is_up=self._workforce.is_up)
             self._notices.turn(self._facts, self._storage, self._intent, now, self._clock.now_ms())
             now = self._clock.monotonic()
             self._meant_to_wait = self._wait_s(now)
@@ -185,17 +185,6 @@ class Supervisor:
             self._reclaim_at = 0.0
             if death.corrupt:
                 self._storage.suspect_corruption()
-
-    def _follow_companions(self, now: float) -> None:
-        """Start, end and tell the tray and the page. Nobody waits for them, so workers and memory come first."""
-        is_settled = now >= self._settled_by or self._storage.problem is not None or self._workforce.is_up
-        if is_settled:
-            self._settled_by = now
-        self._companions.turn(now, self._intent, may_start=is_settled)
-        if len(self._companions):
-            state, reason = state_of(self._facts())
-            shown = (self._intent, self._look.paused_until_ms, self._hold_ends_ms, self._power.decision.reason)
-            self._companions.tell(News(state, reason, shown), now)
 
     # -- one turn -----------------------------------------------------------------------------------------------------
 
@@ -328,6 +317,7 @@ class Supervisor:
     def _moments(self, now: float) -> list[float | None]:
         tick_at = self._ticking.next_at(now, self._intent, is_resting=self._rest.is_on)
         moments: list[float | None] = [tick_at, self._workforce.next_moment(now), self._gate.again_at]
+        moments.append(self._notices.again_at)
         moments.append(self._power.next_moment())
         if self._storage.retry_at > now:
             moments.append(self._storage.retry_at)

@@ -181,6 +181,22 @@ def test_a_worker_that_gave_up_is_shown_and_kept_in_mind(
     assert len(notifier.shown) == 1, "another start knows it"
 
 
+def test_it_is_looked_at_again_only_while_something_is_not_told_yet(paths: Paths, storage: Storage) -> None:
+    watch, facts = NoticeWatch(args(paths), FakeNotifier()), Facts()
+    wall_ms = 1_000_000_000
+
+    def turn(now: float) -> float | None:
+        watch.turn(lambda: facts, storage, Intent(), now, wall_ms + round(now * 1000))
+        return watch.again_at
+
+    assert turn(0.0) is None
+    facts = Facts(given_up=1)
+    assert turn(LOOK_S) == 2 * LOOK_S
+    assert turn(LOOK_S + 1) == 2 * LOOK_S
+    assert turn(2 * LOOK_S) is None, "it is told"
+    assert turn(100.0) is None
+
+
 def test_a_desktop_that_hangs_keeps_nobody_waiting(paths: Paths, storage: Storage) -> None:
     go, began = threading.Event(), threading.Event()
 
