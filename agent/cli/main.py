@@ -14,6 +14,10 @@ def entry() -> None:
     """Run the command line and exit with its code (0 done, 1 failed, 2 usage, 3 agent needed, 130 interrupted)."""
     # First of all: in a frozen build a child process starts here, and without this it would start the program again.
     multiprocessing.freeze_support()
+    # Before anything prints or opens a file: what starts us may have closed our streams.
+    from agent.system.streams import ensure_streams
+
+    ensure_streams()
     if sys.argv[1:] == ["_key"]:
         # A child of ours that asks the keyring (agent/system/keyring.py); it is waited for, so it loads nothing else.
         from agent.system.keyring_child import serve
