@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tests.promises.row import Row
 from tests.promises.rows_of_money import MONEY
+from tests.promises.rows_of_the_desktop import DESKTOP
 from tests.promises.rows_of_the_machine import MACHINE
 
 WORK = (
@@ -365,4 +366,5 @@ TABLES = {
     "wrong or missing memory": MEMORY,
     "machine, disk and power": MACHINE,
     "money and trust": MONEY,
+    "desktop": DESKTOP,
 }
