@@ -147,17 +147,22 @@ class Companions:
 
     def _start(self, companion: Companion, now: float, intent: Intent) -> None:
         role = companion.spec.role
+        sender: CompanionSender | None = None
         try:
             ours, theirs = self._context.Pipe(duplex=True)
+            line = CompanionLine(ours)
+            sender = CompanionSender(line)
             args = CompanionArgs(self._args.paths, role, os.getpid(), self._args.log_level)
             process, pid = spawn(self._context, self._group, companion.spec.target, args, (ours, theirs), role)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
+            # No memory, no descriptors, no threads: as bad as a process that dies at once, and no worse.
             _log.error("the %s could not be started: %s", role, error)
+            if sender is not None:
+                sender.close()
             companion.not_started(str(error), now, intent.supervisor)
             return
         companion.started(now)
-        line = CompanionLine(ours)
-        self._running[process.sentinel] = _Running(companion, process, line, CompanionSender(line), pid)
+        self._running[process.sentinel] = _Running(companion, process, line, sender, pid)
         _log.info("the %s is process %d", role, pid)
 
     def _end(self, companion: Companion, now: float) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent.actions.home import open_home
 from agent.actions.settings import change
 from agent.errors import SapwoodError
 from agent.paths import Paths
@@ -254,6 +255,11 @@ def test_tray_is_told_of_what_changes_and_of_nothing_else(
     set_tray(paths, True, comment="another")
     call(paths, "look")
     wait_until(lambda: len(lines(heard)) == len(told) + 1, what="that the settings changed")
+    told = lines(heard)
+    with open_home(paths) as home, home.connection.write():
+        home.connection.run("INSERT INTO mem_tree_state (key, value) VALUES ('of_a_test', '1')")
+    call(paths, "look")
+    wait_until(lambda: len(lines(heard)) == len(told) + 1, what="that something else was written")
     moments = [int(words[2]) for words in lines(heard)[before:]]
     assert all(later - earlier > 0.4e9 for earlier, later in pairwise(moments)), "twice a second at most"
 
