@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import logging
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 STYLESHEET = "/static/page.css"
 
-OPEN_HINT = "Open it from the icon in your panel, or with the command: sapwood open"
+OPEN_HINT = "Open it from the icon in your panel, or with the command `sapwood open`."
 REASONS: dict[Entered, tuple[str, str]] = {
     Entered.USED: (
         "This link was used already",
@@ -35,6 +36,7 @@ REASONS: dict[Entered, tuple[str, str]] = {
     ),
 }
 
+_COMMAND = re.compile("`([^`]+)`")
 _log = logging.getLogger("sapwood.gateway")
 
 _PAGE = """<!doctype html>
@@ -69,9 +71,14 @@ def told(
     if as_json:
         body = {"error": title, "detail": detail, "hint": hint}
         return JSONResponse(body, status, headers=headers)
-    paragraphs = "\n".join(f"<p>{html.escape(text)}</p>" for text in (detail, hint) if text)
-    page = _PAGE.format(title=html.escape(title), stylesheet=STYLESHEET, paragraphs=paragraphs)
+    # What it happened to may be a name or a path, and stays as it is.
+    paragraphs = "\n".join(f"<p>{text}</p>" for text in (html.escape(detail), _prose(hint)) if text)
+    page = _PAGE.format(title=html.escape(title[:1].upper() + title[1:]), stylesheet=STYLESHEET, paragraphs=paragraphs)
     return HTMLResponse(page, status, headers=headers)
+
+
+def _prose(text: str) -> str:
+    return _COMMAND.sub(r"<code>\1</code>", html.escape(text[:1].upper() + text[1:]))
 
 
 def wants_json(accept: str) -> bool:
@@ -91,17 +98,27 @@ def status_of(error: SapwoodError) -> int:
 async def on_fault(request: Request, error: Exception) -> Response:
     """Answer an error of ours that no handler caught."""
     assert isinstance(error, SapwoodError)
-    json = wants_json(request.headers.get("accept", ""))
-    return told(status_of(error), error.title, error.detail, error.hint, as_json=json)
+    return await _answered(request, error, status_of(error))
 
 
 async def on_http(request: Request, error: Exception) -> Response:
     """Answer what routing refuses: no such page, no such method."""
     assert isinstance(error, HTTPException)
     titles = {404: "There is no such page", 405: "This address does not take that"}
-    json = wants_json(request.headers.get("accept", ""))
-    title = titles.get(error.status_code, error.detail)
-    return told(error.status_code, title, "", "Go back, or open the first page.", as_json=json, headers=error.headers)
+    said = SapwoodError(titles.get(error.status_code, error.detail), "", "Go back, or open the first page.")
+    answer = await _answered(request, said, error.status_code)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _answered(request: Request, error: SapwoodError, status: int) -> Response:
+    as_json = wants_json(request.headers.get("accept", ""))
+    if as_json or "sapwood.session" not in request.scope:
+        return told(status, error.title, error.detail, error.hint, as_json=as_json)
+    # Who has been let in keeps the menu.
+    from agent.gateway.pages.rendering import show_page
+
+    return await show_page(request, "error.html", place="", status=status, error=error, again="/")
 
 
 _MEMORY: dict[FaultClass, tuple[str, str]] = {

@@ -170,11 +170,16 @@ def test_errors_are_told_as_pages_and_as_json(shared: Served) -> None:
     browser = shared.browser()
     page = browser.get("/refused", headers={"Accept": "text/html"})
     assert page.status_code == 400
-    assert "there is no source with this name" in page.text
+    assert "There is no source with this name" in page.text
+    assert "<nav" in page.text
     json = browser.get("/refused", headers={"Accept": "application/json"})
     assert json.json()["error"] == "there is no source with this name"
-    assert browser.get("/nowhere").status_code == 404
+    nowhere = browser.get("/nowhere")
+    assert nowhere.status_code == 404
+    assert "<nav" in nowhere.text
     assert browser.get("/sources/add").status_code == 405
+    program = shared.client().get("/rpc/nowhere", headers=shared.bearer | {"Accept": "application/json"})
+    assert (program.status_code, program.json()["error"]) == (404, "There is no such page")
 
 
 def test_an_error_nobody_caught_shows_its_words_nowhere(shared: Served) -> None:
