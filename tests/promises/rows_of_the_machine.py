@@ -87,6 +87,7 @@ MACHINE = (
     Row(
         "no process outlives its supervisor, however that ends",
         (
+            "gateway/test_with_the_agent.py::test_the_page_ends_with_an_agent_that_is_killed",
             "supervisor/test_killed_supervisor.py::test_nothing_is_left_and_a_new_start_continues",
             "supervisor/test_stop.py::test_sigterm_with_four_busy_workers_and_c_calls_ends_in_under_four_seconds",
             "system/test_processes.py::test_child_ends_with_its_parent",
@@ -101,7 +102,12 @@ MACHINE = (
     ),
     Row(
         "no port is fixed: agents of two homes run side by side",
-        ("promises/test_connections.py::test_two_agents_share_no_port",),
+        (
+            "promises/test_connections.py::test_two_agents_share_no_port",
+            "gateway/test_process.py::test_a_port_that_is_taken_is_no_hindrance",
+            "gateway/test_process.py::test_killed_it_leaves_nothing_that_misleads",
+            "gateway/test_links_and_sessions.py::test_two_agents_of_one_machine_have_cookies_of_their_own",
+        ),
     ),
     Row(
         "an SQLite that can damage a shared memory is refused",
