@@ -30,6 +30,7 @@ LONG_TITLE = 4
 
 _QUOTED = re.compile(r"\"((?:[^\"\\\n]|\\.){2,400})\"|'([^'\n]{2,400})'")
 _SOURCE_LINE = re.compile(r"^\s*(?:id|name|paths|include|exclude)\s*=(.*)$", re.MULTILINE)
+_ESCAPE = re.compile(r"\\(?:[uU](?:0000)?([0-9a-fA-F]{4})|(.))")
 _HOST_IN_URL = re.compile(r"://(?:[^/\s\"'@]*@)?([^/\s\"':?#]+)")
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+")
 
@@ -145,8 +146,7 @@ def _quoted(text: str) -> Iterator[str]:
         yield raw
         if "\\" in raw:
             # As TOML means it: "C:\\Users\\anna", "M\u00fcller".
-            with contextlib.suppress(UnicodeDecodeError, ValueError):
-                yield raw.encode("latin-1", "backslashreplace").decode("unicode_escape")
+            yield _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)) if escape[1] else escape[2], raw)
 
 
 def _add_inbox(known: Known, inbox: Path) -> None:

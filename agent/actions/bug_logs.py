@@ -42,7 +42,7 @@ _LIBRARIES = (
 
 @dataclass(frozen=True)
 class MaskedFile:
-    """A log or a dump as it goes into the report. ``cut``: only its end is there."""
+    """A log or a dump as it goes into the report. ``cut``: a log's end, a dump's beginning."""
 
     name: str
     text: str
@@ -52,7 +52,7 @@ class MaskedFile:
 def masked_dumps(paths: Paths, masker: Masker) -> Iterator[MaskedFile]:
     """Yield the crash dumps, the newest first."""
     for number, dump in enumerate(dumps(paths.log_dir)[:DUMPS], 1):
-        text, cut = _read_end(dump.path, DUMP_BYTES)
+        text, cut = _read_start(dump.path, DUMP_BYTES)
         role = dump.process if all(map(is_word, re.findall(r"\w+", dump.process))) else "other"
         yield MaskedFile(f"crashes/{number:02}-{role}.txt", "".join(_masked_lines(text, masker)), cut)
 
@@ -103,6 +103,19 @@ def last_errors(files: list[MaskedFile]) -> list[str]:
             if line.time is not None and line.level in ("WARNING", "ERROR", "CRITICAL"):
                 found.append((line.time, raw))
     return [raw for _, raw in sorted(found)[-LAST_ERRORS:]]
+
+
+def _read_start(path: Path, limit: int) -> tuple[str, bool]:
+    # Of a dump the beginning counts: which fault it was, and the thread that met it.
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(limit + 1)
+    except OSError as error:
+        return f"this file could not be read: {error.strerror}\n", False
+    cut = len(data) > limit
+    if cut:
+        data = data[:limit].rpartition(b"\n")[0]
+    return data.decode("utf-8", "replace"), cut
 
 
 def _read_end(path: Path, limit: int) -> tuple[str, bool]:

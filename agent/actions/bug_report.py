@@ -96,11 +96,11 @@ def collect(paths: Paths) -> Report:
         made.append(ReportFile(name, shown, about, sum(kinds.values()), kinds))
 
     logs: list[MaskedFile] = []
-    for about, stream in (("crash dump", _dumps(paths, masker)), ("log", _logs(paths, masker))):
-        for file in stream:
-            keep(file.name, f"{about}, its end" if file.cut else about, file.text)
-            if about == "log":
-                logs.append(file)
+    for file in _dumps(paths, masker):
+        keep(file.name, "crash dump, its beginning" if file.cut else "crash dump", file.text)
+    for file in _logs(paths, masker):
+        keep(file.name, "log, its end" if file.cut else "log", file.text)
+        logs.append(file)
     text = "\n".join(_report(paths, masker, intent, (config_problem, names_problem), logs, made_ms)) + "\n"
     keep(FIRST, _ABOUT_REPORT, text)
     files = _within_bounds(made)
