@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from agent.actions.checks.keys import look_at_keys
+from agent.actions.checks.login import look_at_login
 from agent.actions.checks.machine import (
     look_at_clock,
     look_at_disk,
@@ -43,6 +44,7 @@ _BEFORE: tuple[tuple[str, Callable[[Paths], Iterator[Check]]], ...] = (
     ("config", look_at_config),
     ("models", look_at_models),
     ("keys", look_at_keys),
+    ("start at login", look_at_login),
     ("ledger", look_at_ledger),
     ("agent", look_at_agent),
     ("crash dumps", look_at_crashes),

@@ -19,6 +19,7 @@ from typing import Protocol
 NAME = "Sapwood"
 AT_LOGIN = "--at-login"
 HOME_OPTION = "--home"
+WINDOWLESS = "sapwoodw.exe"
 GONE = "it points to a program that is no longer there"
 
 
@@ -41,6 +42,8 @@ class Autostart:
     mechanism: str
     path: str
     problem: str = ""
+    is_broken: bool = False
+    """It would start us and cannot: it has to be made anew, or taken away."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,7 @@ def read_back(entry: LoginEntry, home: Path | None) -> Autostart:
     try:
         found = entry.read()
     except ValueError as error:
-        return replace(off, problem=f"the entry cannot be understood: {error}")
+        return replace(off, problem=f"the entry cannot be understood: {error}", is_broken=True)
     if found is None:
         return off
     if not is_of_home(found.start, home):
@@ -147,7 +150,8 @@ def read_back(entry: LoginEntry, home: Path | None) -> Autostart:
     if found.disabled:
         return replace(off, problem=found.disabled)
     if not is_there(found.start):
-        return replace(off, problem=f"{GONE}: {found.start.program[0] if found.start.program else ''}")
+        gone = found.start.program[0] if found.start.program else ""
+        return replace(off, problem=f"{GONE}: {gone}", is_broken=True)
     return replace(off, enabled=True, problem=found.doubt)
 
 
@@ -204,9 +208,11 @@ def program_argv(
     if image and os.path.isabs(image) and (not mount or Path(executable).is_relative_to(mount)):
         return (image,)
     if frozen:
-        return (executable,)
+        # On Windows a login would open a console window for the program that terminals use.
+        windowless = os.path.join(os.path.dirname(executable), WINDOWLESS)
+        return (windowless if os.path.isfile(windowless) else executable,)
     if sys.platform == "win32":
-        # The script and python.exe would open a console window at every login.
+        # So would the script and python.exe.
         windowless = os.path.join(os.path.dirname(executable), "pythonw.exe")
         return (windowless if os.path.isfile(windowless) else executable, "-m", "agent.cli.main")
     for folder in (os.path.dirname(executable), sysconfig.get_path("scripts")):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ from agent.actions.autostart import autostart_status, home_of, repair_autostart,
 from agent.errors import AgentFault
 from agent.paths import Paths, find_paths, paths_under
 from agent.system.autostart import FakeEntry, Found, Start
+from tests.cli.agents import said
 from tests.cli.conftest import Sapwood
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="these entries are of Linux")
@@ -103,3 +108,41 @@ def test_the_login_starts_the_agent_of_the_home_that_its_entry_carries(
     assert sapwood("run", "--at-login", "--home", str(home)).code == 0
     assert started == [paths_under(home)]
     assert (home / "run" / "login").exists()
+
+
+@on_linux
+def test_the_doctor_says_that_an_entry_points_to_nothing(sapwood: Sapwood, tmp_path: Path) -> None:
+    def check() -> dict[str, object]:
+        found = sapwood("doctor", "--json").document["checks"]
+        return next(each for each in found if each["name"] == "start at login")
+
+    assert check()["ok"] is True
+    assert sapwood("autostart", "on").code == 0
+    assert (check()["ok"], check()["detail"]) == (True, "on")
+    file = tmp_path / "xdg" / "autostart" / "sapwood.desktop"
+    file.write_text(re.sub(r"Exec=\S+", "Exec=/gone/sapwood", file.read_text()))
+    assert check()["ok"] is False
+    assert "`sapwood autostart on`" in str(check()["remedy"])
+    file.write_text(file.read_text().replace("enabled=true", "enabled=false"))
+    assert check()["ok"] is True, "whoever switched it off knows"
+
+
+@on_linux
+@pytest.mark.slow
+def test_what_the_login_starts_is_the_agent_of_this_home(
+    sapwood: Sapwood, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
+) -> None:
+    gio = shutil.which("gio")
+    if gio is None:
+        pytest.skip("gio is not here: `apt-get install libglib2.0-bin`")
+    monkeypatch.setenv("SAPWOOD_HOME", str(tmp_path / "a stick"))
+    path = sapwood("autostart", "on", "--json").document["path"]
+    paths = paths_under(tmp_path / "a stick")
+    environ = {name: value for name, value in os.environ.items() if name != "SAPWOOD_HOME"}
+    environ["DBUS_SESSION_BUS_ADDRESS"] = "disabled:"
+    subprocess.run([gio, "launch", path], env=environ, timeout=30, check=True)
+    try:
+        wait_until(lambda: said(paths).get("state") == "idle", 30, "an agent")
+        assert (paths.runtime_dir / "login").exists(), "it knows that the login has just begun"
+    finally:
+        assert sapwood("stop", "--wait").code == 0

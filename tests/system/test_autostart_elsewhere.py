@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.system.autostart import GONE, FakeEntry, Found, LoginEntry, Start, read_back, repair
+from agent.system.autostart import GONE, FakeEntry, Found, LoginEntry, Start, program_argv, read_back, repair
 from agent.system.autostart_launch_agent import LABEL, LaunchAgentEntry, is_listed_off
 from agent.system.autostart_registry import (
     APPROVED_KEY,
@@ -82,6 +82,7 @@ def test_a_moved_program_is_told_and_mended_at_the_start(entry: LoginEntry, tmp_
     entry.write(Start.of_home((gone,), None))
     assert read_back(entry, None).problem == f"{GONE}: {gone}"
     assert not read_back(entry, None).enabled
+    assert read_back(entry, None).is_broken
     assert repair(entry, (HERE,), None)
     assert read_back(entry, None).enabled
     assert not repair(entry, ("/another/sapwood",), None), "a program that is there stays named"
@@ -191,6 +192,13 @@ def test_switched_off_in_task_manager_is_read_back_and_survives_a_repair(values:
     assert read_back(entry, None).enabled, "whoever switches it on here means it"
     entry.remove()
     assert values.held == {}
+
+
+def test_the_login_starts_the_program_without_a_console(tmp_path: Path) -> None:
+    program = tmp_path / "sapwood.exe"
+    assert program_argv({}, frozen=True, executable=str(program)) == (str(program),)
+    (tmp_path / "sapwoodw.exe").write_bytes(b"")
+    assert program_argv({}, frozen=True, executable=str(program)) == (str(tmp_path / "sapwoodw.exe"),)
 
 
 def test_a_command_that_windows_would_not_start_is_refused(values: FakeValues) -> None:

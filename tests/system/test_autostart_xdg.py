@@ -133,6 +133,9 @@ def test_switched_off_in_the_settings_is_off_for_systemd_and_for_us(
         file.write_text("\n".join([*lines, key]) + "\n")
         found = read_back(entry, None)
         assert not found.enabled
+        assert not found.is_broken
+        if key == "Hidden=true":
+            assert unit_of(config, tmp_path) == ""
         assert found.problem == f"it is switched off in the system's settings ({key})"
         assert not repair(entry, ("/elsewhere/sapwood",), None)
         assert file.read_text().endswith(f"{key}\n")
