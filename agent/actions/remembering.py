@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.errors import AgentFault, DatabaseCorrupt, UsageFault
+from agent.errors import AgentFault, UsageFault
 
 if TYPE_CHECKING:
     from agent.actions.home import Home
@@ -32,27 +31,15 @@ def remember(home: Home, text: str, *, title: str | None = None) -> Remembered:
     Raises ``UsageFault`` for an empty text, ``AgentFault`` for words that were forgotten (they would be left out again,
     but lie in the inbox), ``OSError`` where the disk does not take it: then nothing was kept.
     """
-    from agent.config_edit import add_source
-    from agent.db.faults import is_database_fault
-    from agent.ingest.push import DocumentContent, push_item
+    from agent.actions.assistants_push import take_in
+    from agent.ingest.push import DocumentContent
 
     if not text.strip():
         raise UsageFault("there is nothing to remember", "", 'say some words: `sapwood remember "The spare key …"`')
     heading = title.strip() if title is not None and title.strip() else None
     content = DocumentContent(text, heading or _first_words(text), time_ms=home.clock.now_ms(), key=_key(heading, text))
     _refuse_forgotten(home, content)
-    pushed = push_item(home.paths, REMEMBERED, content, name=REMEMBERED)
-    if home.intent.source(pushed.source.id) is None:
-        # Another command may have named it meanwhile.
-        with contextlib.suppress(UsageFault):
-            add_source(home.paths, pushed.source)
-    try:
-        for job in pushed.jobs:
-            home.enqueue(job)
-    except Exception as error:
-        # It is kept: whoever mends the memory, or makes room, has it read from the inbox.
-        if not isinstance(error, DatabaseCorrupt) and not is_database_fault(error):
-            raise
+    pushed = take_in(home, REMEMBERED, content, name=REMEMBERED)
     return Remembered(REMEMBERED, pushed.item_keys[0])
 
 

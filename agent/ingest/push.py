@@ -50,7 +50,10 @@ __all__ = [
     "EmailContent",
     "PushedItem",
     "forget_in_inbox",
+    "keyed",
+    "left_of",
     "push_item",
+    "size_of",
 ]
 
 _SOURCE_ID = re.compile(r"[a-z0-9][a-z0-9\-]{0,63}")
@@ -96,6 +99,28 @@ def push_item(paths: Paths, source_id: str, content: Content, *, name: str | Non
     write_atomically(path, encoded)
     source = SourceIntent(source_id, "inbox", name or source_id, (str(folder),))
     return PushedItem(source, kind, keys, path, (NewJob.sync_source(source_id),))
+
+
+def keyed(content: Content) -> Content:
+    """Return a content whose key does not depend on what is left out of it later."""
+    if isinstance(content, DocumentContent) and content.key is None:
+        return replace(content, key=keys_of(content)[0][0])
+    return content
+
+
+def size_of(content: Content) -> int:
+    """Return how many bytes a content takes in the inbox. Raises ``UsageFault`` for what is no text."""
+    try:
+        return len(msgspec.json.encode(_envelope(content)))
+    except UnicodeEncodeError as error:
+        raise UsageFault("this item is no text", error.reason, "hand in Unicode without lone surrogates") from error
+
+
+def left_of(content: Content, ledger: Ledger, source_id: str) -> Content | None:
+    """Return a content without what the owner had forgotten: the same object, a shorter one, ``None``: nothing."""
+    if not ledger.forgets_anything:
+        return content
+    return _left_of(content, ledger, source_id, content_hash(msgspec.json.encode(_envelope(content))))
 
 
 def _envelope(content: Content) -> Envelope:

@@ -1,6 +1,7 @@
 """Narrowing a search to a source, a kind of node, a time or an entity, inside SQL.
 
-Parameters are numbered alike in every statement that filters: ?1 source, ?2 since, ?3 until, ?4 entity.
+Parameters are numbered alike in every statement that filters: ?1 source, ?2 since, ?3 until, ?4 entity, ?5 the sources
+that may be read, as a JSON array.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
 
 _LEAVES = """
 SELECT c.seq
-  FROM json_each(?5) AS wanted
+  FROM json_each(?6) AS wanted
   CROSS JOIN mem_tree_chunks AS c ON c.seq = wanted.value
  WHERE (?1 IS NULL OR c.source_id = ?1)
    AND (?2 IS NULL OR c.time_ms >= ?2)
    AND (?3 IS NULL OR c.time_ms <= ?3)
    AND (?4 IS NULL OR EXISTS (SELECT 1 FROM mem_tree_entity_index AS e WHERE e.entity = ?4 AND e.chunk_seq = c.seq))
+   AND (?5 IS NULL OR c.source_id IN (SELECT value FROM json_each(?5)))
 """
 
 _SUMMARIES = """
@@ -39,13 +41,14 @@ WITH RECURSIVE
      WHERE up.parent_id <> ''
   )
 SELECT -s.seq
-  FROM json_each(?5) AS wanted
+  FROM json_each(?6) AS wanted
   CROSS JOIN mem_tree_summaries AS s ON s.seq = -wanted.value
  WHERE s.stale = 0
    AND (?1 IS NULL OR s.source_id = ?1)
    AND (?2 IS NULL OR s.last_time_ms >= ?2)
    AND (?3 IS NULL OR s.first_time_ms <= ?3)
    AND (?4 IS NULL OR s.summary_id IN (SELECT node_id FROM mentioned))
+   AND (?5 IS NULL OR s.source_id IN (SELECT value FROM json_each(?5)))
 """
 
 
@@ -60,16 +63,18 @@ class Filters:
     since_ms: int | None = None
     until_ms: int | None = None
     entity: str | None = None  # as stored: case-folded, white space collapsed
+    readable: tuple[str, ...] | None = None  # the sources that whoever asks may read; ``None``: all
 
     @property
     def narrow(self) -> bool:
         """Whether anything but the kind is asked for."""
-        return any(value is not None for value in (self.source, self.since_ms, self.until_ms, self.entity))
+        return any(value is not None for value in self.params)
 
     @property
     def params(self) -> tuple[Any, ...]:
-        """The values of ?1 … ?4."""
-        return (self.source, self.since_ms, self.until_ms, self.entity)
+        """The values of ?1 … ?5."""
+        readable = None if self.readable is None else json.dumps(self.readable)
+        return (self.source, self.since_ms, self.until_ms, self.entity, readable)
 
     @property
     def leaves(self) -> bool:

@@ -24,14 +24,15 @@ _LEAVES = """
 SELECT t.rowid, t.rank
   FROM mem_tree_text AS t
   CROSS JOIN mem_tree_chunks AS c ON c.seq = t.rowid
- WHERE t.mem_tree_text MATCH ?5
+ WHERE t.mem_tree_text MATCH ?6
    AND t.rowid > 0
    AND (?1 IS NULL OR c.source_id = ?1)
    AND (?2 IS NULL OR c.time_ms >= ?2)
    AND (?3 IS NULL OR c.time_ms <= ?3)
    AND (?4 IS NULL OR EXISTS (SELECT 1 FROM mem_tree_entity_index AS e WHERE e.entity = ?4 AND e.chunk_seq = c.seq))
+   AND (?5 IS NULL OR c.source_id IN (SELECT value FROM json_each(?5)))
  ORDER BY +t.rank
- LIMIT ?6
+ LIMIT ?7
 """
 
 _SUMMARIES = """

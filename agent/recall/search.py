@@ -128,9 +128,12 @@ def search(
     since_ms: int | None = None,
     until_ms: int | None = None,
     entity: str | None = None,
+    readable: tuple[str, ...] | None = None,
     intent: Intent | None = None,
 ) -> SearchResult:
     """Return the best nodes for a query, by score, then the newest, then by id.
+
+    With ``readable`` nothing but these sources is looked at, so that as many hits are found in them as without.
 
     ``profile`` is that of the serving signature (``serving.py``); where its model cannot be asked, words alone are
     searched. Times are UTC milliseconds, both ends included. With ``intent`` paths are those of the owner's disk.
@@ -138,7 +141,7 @@ def search(
     (the first search of a process for some hundreds: the vectors are read then), and for the embedder where it is a
     remote one.
     """
-    filters = _filters(limit, source, kind, since_ms, until_ms, entity)
+    filters = _filters(limit, source, kind, since_ms, until_ms, entity, readable)
     searched = coverage(connection, profile.embedder.signature, source)
     asked = parse_query(query)
     if not has_chunks(connection):
@@ -167,6 +170,7 @@ def _filters(
     since_ms: int | None,
     until_ms: int | None,
     entity: str | None,
+    readable: tuple[str, ...] | None,
 ) -> Filters:
     if limit < 1:
         raise UsageFault("a search needs room for one hit at least", f"limit {limit}", "leave the limit out")
@@ -175,7 +179,7 @@ def _filters(
     except ValueError as error:
         raise UsageFault("there is no such kind of node", str(kind), "use leaf or summary") from error
     name = " ".join(entity.casefold().split()) if entity is not None else None
-    return Filters(source, wanted, since_ms, until_ms, name)
+    return Filters(source, wanted, since_ms, until_ms, name, readable)
 
 
 @dataclass(frozen=True)

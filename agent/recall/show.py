@@ -141,7 +141,7 @@ def show(connection: Connection, node_id: str, depth: int = 1, intent: Intent | 
     whole, kind = find_node(connection, node_id)
     origin_of = chunk_origin if kind is NodeKind.LEAF else summary_origin
     with connection.snapshot():
-        node = _node(connection, whole, kind)
+        node = node_of(connection, whole, kind)
         origin = origin_of(connection, whole, intent)
         if node is None or origin is None:
             raise UsageFault("there is no such node", node_id, _HINT)
@@ -164,7 +164,7 @@ def _children(connection: Connection, node_id: str, depth: int, room: _Room) -> 
         if room.left == 0:
             room.left_out += 1
             continue
-        node = _node(connection, child_id, NodeKind(child_kind))
+        node = node_of(connection, child_id, NodeKind(child_kind))
         if node is None:
             continue
         room.left -= 1
@@ -172,7 +172,8 @@ def _children(connection: Connection, node_id: str, depth: int, room: _Room) -> 
     return tuple(found)
 
 
-def _node(connection: Connection, node_id: str, kind: NodeKind) -> Node | None:
+def node_of(connection: Connection, node_id: str, kind: NodeKind) -> Node | None:
+    """Return one node by its whole id, or ``None`` where it is not there (any more)."""
     if kind is NodeKind.LEAF:
         row = connection.one(_LEAF, (node_id,))
         if row is None:
