@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agent.states import AgentState
-from agent.supervisor.companions import News
+from agent.supervisor.companion_news import News
 from agent.supervisor.status import Facts, state_of
 
 if TYPE_CHECKING:

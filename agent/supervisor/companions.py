@@ -18,9 +18,10 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from agent.config import Intent
-from agent.states import AgentState, CompanionState, WorkerState
+from agent.states import CompanionState, WorkerState
 from agent.supervisor.children import spawn
 from agent.supervisor.companion import Companion, CompanionView, Do, exit_words
+from agent.supervisor.companion_news import News, Pace
 from agent.supervisor.result import SupervisorArgs
 from agent.supervisor.stopping import KILL_AT_S, TERMINATE_AT_S, Force
 from agent.system.companion import CompanionArgs, CompanionLine, CompanionSender, Say
@@ -28,8 +29,6 @@ from agent.system.parent import ProcessGroup, child_group
 
 TRAY, GATEWAY = "tray", "gateway"
 TRAY_OFF = "desktop.tray is off: `sapwood config set desktop.tray true` shows it"
-PUSH_APART_S = 0.5
-GROWING_PUSH_S = 2.0
 PRESS_LOOK_S = 0.1
 MESSAGES_A_TURN = 50
 
@@ -65,15 +64,6 @@ class _Running:
                 self.process.kill()
 
 
-@dataclass(frozen=True)
-class News:
-    """What companions are told of the agent. ``about``: whatever else they show; another value is news too."""
-
-    state: AgentState
-    reason: str
-    about: tuple[Any, ...] = ()
-
-
 class Companions:
     """All of them. Times are monotonic seconds, handed in. Only ``ask`` and ``views`` run in other threads."""
 
@@ -86,9 +76,7 @@ class Companions:
         self._running: dict[int, _Running] = {}
         self._lock = threading.Lock()
         self._asked: set[str] = set()
-        self._news: News | None = None
-        self._serial = 0
-        self._pushed_at: float | None = None
+        self._pace = Pace()
 
     def __len__(self) -> int:
         return len(self._running)
@@ -214,13 +202,13 @@ class Companions:
                 continue
             # What it said last says why it ended.
             self._hear(running, now)
-            del self._running[running.process.sentinel]
             running.process.join()
-            code = running.process.exitcode
+            code, companion = running.process.exitcode, running.companion
+            # First, so that nobody who asks meanwhile is told that it is up and has no process.
+            has_given_up = companion.exited(code, now, intent.supervisor)
+            del self._running[running.process.sentinel]
             running.sender.close()
             running.process.close()
-            companion = running.companion
-            has_given_up = companion.exited(code, now, intent.supervisor)
             role, state = companion.spec.role, companion.view().state
             level = logging.WARNING if state in (CompanionState.STARTING, CompanionState.FAILED) else logging.INFO
             _log.log(level, "the %s ended: %s", role, exit_words(code))
@@ -229,22 +217,18 @@ class Companions:
 
     def tell(self, news: News, now: float) -> None:
         """Tell those that run what has changed: at most twice a second, and now and then while the memory grows."""
-        if news != self._news:
-            self._news = news
-            self._serial += 1
-        elif self._is_growth_due(now):
-            self._serial += 1
-        behind = [each for each in self._running.values() if each.serial != self._serial and each.told_at is None]
-        if not behind or (self._pushed_at is not None and now - self._pushed_at < PUSH_APART_S):
+        pace = self._pace
+        pace.note(news, now)
+        behind = self._behind()
+        if not behind or not pace.may_tell(now):
             return
-        self._pushed_at = now
+        pace.told(now)
         for running in behind:
-            running.serial = self._serial
-            running.sender.post(Say.STATE, state=str(news.state), reason=news.reason, serial=self._serial)
+            running.serial = pace.serial
+            running.sender.post(Say.STATE, state=str(news.state), reason=news.reason, serial=pace.serial)
 
-    def _is_growth_due(self, now: float) -> bool:
-        is_growing = self._news is not None and self._news.state is AgentState.GROWING
-        return is_growing and self._pushed_at is not None and now - self._pushed_at >= GROWING_PUSH_S
+    def _behind(self) -> list[_Running]:
+        return [each for each in self._running.values() if each.serial != self._pace.serial and each.told_at is None]
 
     def next_moment(self, now: float) -> float | None:
         """Return when something here is due (monotonic), or ``None`` while all is at rest."""
@@ -254,11 +238,8 @@ class Companions:
                 moments.append(now)
         if any(each.told_at is not None for each in self._running.values()):
             moments.append(now + PRESS_LOOK_S)
-        if self._running and self._pushed_at is not None:
-            if any(each.serial != self._serial and each.told_at is None for each in self._running.values()):
-                moments.append(self._pushed_at + PUSH_APART_S)
-            elif self._news is not None and self._news.state is AgentState.GROWING:
-                moments.append(self._pushed_at + GROWING_PUSH_S)
+        if self._running and (at := self._pace.next_moment(is_behind=bool(self._behind()))) is not None:
+            moments.append(at)
         return min(moments, default=None)
 
     # -- the end ------------------------------------------------------------------------------------------------------
