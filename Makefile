@@ -1,9 +1,11 @@
 # Sapwood from a fresh checkout: needs Python 3.11 or newer with pip, and make.
 #
-#   make run    make the environment (.venv) and show the whole thing on shipped samples
-#   make test   the same, with what the tests need, and run the default suite
-#   make lint   the linters
-#   make clean  remove what these made
+#   make run              make the environment (.venv) and show the whole thing on shipped samples
+#   make test             the same, with what the tests need, and run the default suite
+#   make lint             the linters
+#   make frozen           a build that needs no Python: dist/sapwood, one folder
+#   make installer-check  compile the Windows installer and try it under Wine (Debian, as root; minutes at first)
+#   make clean            remove what these made
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,7 +16,10 @@ PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check
 # Every version and hash comes from the lock file; an address of a registry comes from your own pip settings alone.
 LOCKED := install --quiet --require-hashes --requirement
 
-.PHONY: run test lint clean
+# Where the 32-bit Debian with Wine lies, 2 GB; it is made once.
+WINE_ROOT ?= build/i386
+
+.PHONY: run test lint frozen installer-check clean
 
 run: $(VENV)/run.stamp
 	@$(BIN)/sapwood demo
@@ -29,6 +34,18 @@ lint: $(VENV)/test.stamp
 	$(BIN)/mypy --platform win32
 	$(BIN)/mypy --platform darwin
 	$(BIN)/lint-imports
+
+frozen: $(VENV)/run.stamp
+	@$(BIN)/python -c 'import PyInstaller' 2> /dev/null || \
+	  $(PIP) install --quiet --no-build-isolation --editable '.[frozen]'
+	@$(BIN)/python -m PyInstaller --noconfirm --log-level ERROR --distpath dist --workpath build/frozen \
+	  packaging/sapwood.spec
+	@dist/sapwood/sapwood self-test
+	@du -sh dist/sapwood
+
+installer-check:
+	packaging/wine_root.sh $(WINE_ROOT)
+	$(PYTHON) packaging/installer_check.py $(WINE_ROOT)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -22,6 +22,7 @@ from agent.cli import (
     queue,
     records,
     running,
+    self_test,
     setup,
     sources,
 )
@@ -37,7 +38,7 @@ COMMANDS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ("Forgetting", (forgetting.remember, forgetting.forget, forgetting.remove)),
     ("Its work", (queue.jobs, queue.retry, queue.cancel, queue.pause, queue.resume)),
     ("Keeping it", (keeping.backup, keeping.restore, keeping.rebuild, export.export)),
-    ("Where something is wrong", (running.doctor, records.logs, records.bug_report)),
+    ("Where something is wrong", (running.doctor, records.logs, records.bug_report, self_test.self_test)),
     (
         "Settings",
         (intent.config, models.model, keys.key, autostart.autostart, intent.usage, completion.completion),

@@ -46,8 +46,8 @@ CASES: dict[str, tuple[str, str]] = {
     "tree": ("tree", "trees"),
     "usage": ("usage", "rows"),
 }
-# Seen in tests/cli/test_run.py with real processes.
-ELSEWHERE = {"run", "demo"}
+# Seen in tests/cli/test_run.py and tests/frozen with real processes.
+ELSEWHERE = {"run", "demo", "self-test"}
 
 
 @pytest.fixture
