@@ -87,14 +87,20 @@ def test_it_ends_by_itself_when_nobody_wants_anything(
 
 
 def test_it_stays_while_a_page_listens(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SAPWOOD_GATEWAY__IDLE_SECONDS", "0.4")
-    served = serve()
-    with served.browser().stream("GET", "/events") as stream:
-        lines = stream.iter_lines()
-        assert next(lines) == "event: glance"
-        assert not served.line.poll(1.2)
-        assert served.process.is_alive()
-    heard(served.line, Say.BYE)
+    for idle_s in (0.5, 2.0, 8.0):
+        monkeypatch.setenv("SAPWOOD_GATEWAY__IDLE_SECONDS", str(idle_s))
+        served = serve()
+        try:
+            with served.browser().stream("GET", "/events") as stream:
+                lines = stream.iter_lines()
+                assert next(lines) == "event: glance"
+                assert not served.line.poll(idle_s + 0.5)
+                assert served.process.is_alive()
+        except httpx.TransportError:
+            continue  # on a busy machine it was over before anybody came: once more, with more patience
+        heard(served.line, Say.BYE)
+        return
+    pytest.fail("no page could listen")
 
 
 @linux
