@@ -106,6 +106,11 @@ def test_start_at_login_is_a_mark_and_absent_where_it_cannot_be_had() -> None:
             "Paused: on battery",
         ),
         (replace(IDLE, state=AgentState.ATTENTION, reason="3 jobs failed"), "Attention: 3 jobs failed"),
+        (
+            replace(IDLE, state=AgentState.ATTENTION, reason="3 jobs failed; see `sapwood jobs`"),
+            "Attention: 3 jobs failed",
+        ),
+        (replace(IDLE, state=AgentState.ERROR, reason="see `sapwood logs`"), "Error: see `sapwood logs`"),
         (replace(IDLE, state=AgentState.ERROR, reason="no room"), "Error: no room"),
         (replace(IDLE, state=AgentState.STARTING), "Starting"),
         (replace(IDLE, state=AgentState.STOPPED, running=False), "Not running"),

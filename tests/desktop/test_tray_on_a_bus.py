@@ -122,6 +122,37 @@ def test_a_panel_that_is_late_gets_the_icon(start_panel: StartPanel, start_tray:
     assert panel.labels()
 
 
+def test_a_click_that_fails_is_told_and_the_tray_lives(
+    start_panel: StartPanel, start_tray: StartTray, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SAPWOOD_DESKTOP__NOTIFICATIONS", raising=False)
+    # The agent's address of this test is nobody's, so no page can be had.
+    panel = start_panel("org.kde.StatusNotifierWatcher", "org.freedesktop.Notifications")
+    tray = start_tray()
+    tray.hear(Say.UP)
+    panel.click("Open Sapwood")
+    wait_until(lambda: panel.notifications.shown, 20, "a notification")
+    ((title, _),) = panel.notifications.shown
+    assert panel.labels()[0] == title.removeprefix("Sapwood: ")
+    assert tray.process.is_alive()
+    panel.click("Until I resume")
+    wait_until(lambda: "Paused until you resume" in panel.labels())
+
+
+def test_without_a_notification_service_a_click_that_fails_is_in_the_state_line(
+    start_panel: StartPanel, start_tray: StartTray, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SAPWOOD_DESKTOP__NOTIFICATIONS", raising=False)
+    panel = start_panel()
+    tray = start_tray()
+    tray.hear(Say.UP)
+    before = panel.labels()[0]
+    panel.click("Quit")
+    wait_until(lambda: panel.labels()[0] != before)
+    assert not panel.labels()[0].startswith("Idle")
+    assert tray.process.is_alive()
+
+
 def test_a_panel_that_starts_anew_gets_the_icon_again(start_panel: StartPanel, start_tray: StartTray) -> None:
     first = start_panel()
     tray = start_tray()

@@ -165,16 +165,22 @@ def state_line(found: Glance, now_ms: int) -> str:
             return "Paused until you resume"
         return f"Paused until {moment_words(found.paused_until_ms, now_ms)}"
     if found.is_offline and found.state in (AgentState.IDLE, AgentState.GROWING):
-        return f"Offline: {found.reason.partition('; until')[0]}"
+        return f"Offline: {_plain(found.reason.partition('; until')[0])}"
     return {
-        AgentState.IDLE: "Idle" if not found.words else f"Idle: {found.words}",
+        AgentState.IDLE: "Idle" if not found.words else f"Idle: {_plain(found.words)}",
         AgentState.GROWING: f"Growing {found.words}",
-        AgentState.PAUSED: f"Paused: {found.reason.partition(';')[0]}",
-        AgentState.ATTENTION: f"Attention: {found.reason}",
-        AgentState.ERROR: f"Error: {found.reason}",
+        AgentState.PAUSED: f"Paused: {_plain(found.reason)}",
+        AgentState.ATTENTION: f"Attention: {_plain(found.reason)}",
+        AgentState.ERROR: f"Error: {_plain(found.reason)}",
         AgentState.STARTING: "Starting",
         AgentState.STOPPED: "Not running",
     }[found.state]
+
+
+def _plain(reason: str) -> str:
+    """Return a reason without what is to be typed: who looks at a menu has no terminal before them."""
+    clauses = [clause for clause in reason.split("; ") if "`" not in clause]
+    return "; ".join(clauses) or reason
 
 
 def shortened(line: str) -> str:

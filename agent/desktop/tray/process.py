@@ -27,6 +27,7 @@ from agent.system.companion import EXIT_IMPOSSIBLE, CompanionArgs, CompanionLine
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
+    from agent.desktop.folder_dialog import Folder
     from agent.desktop.tray.backend import Backend
     from agent.paths import Paths
 
@@ -278,15 +279,27 @@ def _serve(args: CompanionArgs, way: Way, line: CompanionLine, mailbox: Mailbox)
 
 
 def _outside(args: CompanionArgs) -> Outside:
-    from agent.actions.opening import open_page
-    from agent.desktop.folder_dialog import ask_for_folder
-    from agent.launch import open_outside
+    # What is behind them is loaded at the first click: a tray that nobody clicks stays small.
+    def open_page(paths: Paths, place: str) -> None:
+        from agent.actions.opening import open_page
+
+        open_page(paths, place)
+
+    def open_folder(folder: str) -> None:
+        from agent.launch import open_outside
+
+        open_outside(folder)
+
+    def ask_for_folder() -> Folder:
+        from agent.desktop import folder_dialog
+
+        return folder_dialog.ask_for_folder()
 
     def tell(key: str, title: str, body: str) -> None:
         # Showing one takes seconds where the desktop is slow, and the menu's state line should not wait for it.
         threading.Thread(target=_notify, args=(args.paths, key, title, body), name="notification", daemon=True).start()
 
-    return Outside(open_page, open_outside, ask_for_folder, tell)
+    return Outside(open_page, open_folder, ask_for_folder, tell)
 
 
 def _notify(paths: Paths, key: str, title: str, body: str) -> None:
