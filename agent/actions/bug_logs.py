@@ -168,7 +168,8 @@ def _shown_function(name: str) -> str:
 
 
 def _is_ours(base: str) -> bool:
-    return is_word(base.removesuffix(".py")) or base in _library_files()
+    stem = base.removesuffix(".py")
+    return (stem.isidentifier() and is_word(stem)) or base in _library_files()
 
 
 def _shown_path(file: str) -> str | None:

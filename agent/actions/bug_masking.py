@@ -40,7 +40,7 @@ _IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\w)")
 _IPV6 = re.compile(r"(?<![\w:])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4}(?:%\w{1,16})?(?![\w:])", re.I)
 # An identifier: sixteen or more of hexadecimal, or the form of a UUID.
 _ID = re.compile(r"(?<!\w)(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?=\d*[a-f])[0-9a-f]{12,64})(?!\w)", re.I)
-_PHONE = re.compile(r"(?<![\w.:-])(?:\+\d|\(?0\d)[\d ()/-]{5,20}\d(?![\w:-])")
+_PHONE = re.compile(r"(?:(?<!\w)\+\d|(?<![\w.:+-])\(?0\d)[\d ()/-]{5,20}\d(?![\w:-])")
 _NUMBER = re.compile(r"(?<![\w.])\d{7,}(?![\w.]*\w)")
 # What hangs together without a blank is one thing: a path, an address, a name with its ending.
 _THING = re.compile(r"[^\s=,;()\[\]{}<>\"'`|]+")

@@ -115,7 +115,7 @@ def is_word(run: str) -> bool:
         if _FIGURE.fullmatch(part):
             continue
         pieces = _PART.findall(part)
-        if len(pieces) < 2 or not all(_is_piece(piece, known) for piece in pieces):
+        if len(pieces) < 2 or "".join(pieces) != part or not all(_is_piece(piece, known) for piece in pieces):
             return False
     return True
 

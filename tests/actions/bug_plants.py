@@ -154,8 +154,8 @@ class PlantedHome:
     def write_dumps(self) -> None:
         lines = ["Fatal Python error: Segmentation fault", "", "Current thread 0x00007f0a (most recent call first):"]
         lines += [f'  File "{self.person}/agent/db/connection.py", line 77 in all']
-        lines += [f'  File "{each}", line 3 in {each}' for each in self.sentences()]
         lines += [f'  File "{os.__file__}", line 3 in zdenkap', f'  File "{os.__file__}", line 4 in walk']
+        lines += [f'  File "{each}", line 3 in {each}' for each in self.sentences()]
         lines += self.sentences()
         (self.paths.log_dir / "worker-1-77.crash.log").write_text("\n".join(lines), "utf-8")
         (self.paths.log_dir / f"{USER}-78.crash.log").write_text("\n".join(lines), "utf-8")
