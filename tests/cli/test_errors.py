@@ -59,10 +59,12 @@ def test_stop_without_an_agent_exits_3(sapwood: Sapwood) -> None:
     assert "sapwood run" in ran.err
 
 
-def test_open_says_that_there_is_no_page(sapwood: Sapwood) -> None:
-    ran = sapwood("open")
-    assert ran.code == 1
-    assert "no page" in ran.err
+@pytest.mark.parametrize("words", [("open",), ("open", "--print")])
+def test_open_without_an_agent_exits_3(sapwood: Sapwood, words: tuple[str, ...]) -> None:
+    ran = sapwood(*words)
+    assert ran.code == 3
+    assert "the agent is not running" in ran.err
+    assert "sapwood run" in ran.err
 
 
 def test_json_errors_are_one_document(sapwood: Sapwood) -> None:
