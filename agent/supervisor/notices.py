@@ -43,12 +43,15 @@ _SEE = "Open Sapwood, or see `sapwood status`."
 _WORDS = {
     Subject.MEMORY: ("Sapwood cannot use its memory", f"Nothing is lost; it tries again by itself. {_SEE}"),
     Subject.DAMAGED: ("Sapwood's memory was damaged", f"It grows anew from your sources. {_SEE}"),
-    Subject.SETTINGS: ("Sapwood's settings cannot be read", "The last good ones are in use. `sapwood config edit`."),
+    Subject.SETTINGS: (
+        "Sapwood's settings cannot be read",
+        "The last good ones are in use. `sapwood config edit` mends them.",
+    ),
     Subject.WORKER: ("Part of Sapwood ends again and again", f"The rest goes on, and it is tried slowly. {_SEE}"),
     Subject.MODEL: ("Sapwood's model waits for you", f"It wants a key, your consent, a limit or a model. {_SEE}"),
     Subject.QUESTION: (
         "Sapwood has a question",
-        "Much of a source is gone, and is kept until you say. `sapwood sources`.",
+        "Much of a source is gone, and kept until you answer. Open Sapwood, or `sapwood sources`.",
     ),
     Subject.FAILED: ("Some of Sapwood's work failed", "What helps: open Sapwood, or `sapwood jobs --status failed`."),
     Subject.FIRST_MEMORY: ("Your first memory has grown", "You can search it now: open Sapwood, or `sapwood search`."),

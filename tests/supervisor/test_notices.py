@@ -91,8 +91,9 @@ def test_there_are_never_more_than_four_in_an_hour_and_the_rest_is_told_later() 
 
 def test_a_clock_that_was_set_back_silences_nothing() -> None:
     owner = Owner()
-    owner.look(Subject.MODEL)
-    owner.look(Subject.MODEL)
+    before = (Subject.MEMORY, Subject.DAMAGED, Subject.SETTINGS, Subject.WORKER)
+    owner.look(*before)
+    assert owner.look(*before) == list(before)
     owner.now_ms -= 30 * 24 * HOUR_MS
     owner.look(Subject.QUESTION)
     assert owner.look(Subject.QUESTION) == [Subject.QUESTION]
@@ -198,15 +199,18 @@ def test_it_is_looked_at_again_only_while_something_is_not_told_yet(paths: Paths
 
 
 def test_a_desktop_that_hangs_keeps_nobody_waiting(paths: Paths, storage: Storage) -> None:
-    go, began = threading.Event(), threading.Event()
+    go, began, ended = threading.Event(), threading.Event(), threading.Event()
 
     class Hangs:
         def show(self, key: str, title: str, body: str) -> bool:
             began.set()
-            return go.wait(30)
+            go.wait(3)
+            ended.set()
+            return False
 
     try:
         look_for(NoticeWatch(args(paths), Hangs()), storage, Facts(problem="the disk is full"), minutes=1)
+        assert not ended.is_set(), "it did not wait for that"
         assert began.wait(10)
     finally:
         go.set()
@@ -237,9 +241,10 @@ def test_trouble_with_the_memory_itself_is_told_without_it(paths: Paths, wait_un
 # -- what the memory tells --------------------------------------------------------------------------------------------
 
 
-def put_job(connection: Connection, status: str, at_ms: int = 0) -> None:
+def put_job(connection: Connection, status: str, at_ms: int = 0, *, alone: bool = True) -> None:
     with connection.write():
-        connection.run("DELETE FROM mem_tree_jobs")
+        if alone:
+            connection.run("DELETE FROM mem_tree_jobs")
         connection.run(
             """
             INSERT INTO mem_tree_jobs (kind, payload_json, status, max_attempts, available_at_ms, created_at_ms)
@@ -262,6 +267,8 @@ def test_what_wants_the_owner_is_what_status_says(paths: Paths, connection: Conn
     assert needed(gone) == {Subject.MODEL}
     put_job(connection, "failed")
     assert needed() == {Subject.FAILED}
+    put_job(connection, "ready", alone=False)
+    assert needed() == frozenset(), "what failed is told when all else is done"
     put_job(connection, "ready")
     assert needed() == frozenset()
 

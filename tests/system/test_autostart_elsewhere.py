@@ -25,7 +25,8 @@ from agent.system.autostart_registry import (
 )
 from agent.system.autostart_xdg import XdgEntry
 
-LETTERS = st.text(st.characters(min_codepoint=32, exclude_categories=["Cs"]))
+LETTERS = st.text(st.characters(min_codepoint=32, exclude_categories=["Cs"])) | st.text(st.sampled_from(' "\\é'))
+PROGRAMS = st.text(st.sampled_from(" \\aé:%"), min_size=1)
 HERE = os.path.abspath(sys.executable)
 
 
@@ -208,8 +209,7 @@ def test_a_command_that_windows_would_not_start_is_refused(values: FakeValues) -
     assert values.held == {}
 
 
-@given(st.text(st.characters(min_codepoint=32, exclude_characters='"', exclude_categories=["Cs"]), min_size=1),
-       st.lists(LETTERS))  # fmt: skip
+@given(PROGRAMS, st.lists(LETTERS))
 def test_any_words_come_back_from_a_command_line(program: str, rest: list[str]) -> None:
     line = command_line([program, *rest])
     assert command_words(line) == (program, *rest)
