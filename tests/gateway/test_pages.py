@@ -568,8 +568,10 @@ def test_the_first_screen_stands_until_something_is_named(
         "Which model makes the summaries?",
         "Should it start when you log in?",
     ]
-    newcomer.send("/sources/add", path=str(note("a.md", "a lamp")))
-    assert newcomer.get("/").path == "/"
+    asked = newcomer.send("/sources/add", path=str(note("a.md", "a lamp").parent), name="lamps", then="welcome")
+    assert asked.path == "/welcome", "there are two more questions"
+    assert "Named so far: lamps" in asked.main
+    assert newcomer.press(asked, "On to the search").path == "/"
 
 
 def test_the_first_screen_can_be_skipped_and_stays_skipped(newcomer: Reader) -> None:

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 
+WELCOME = "/welcome"
+
+
 class Fields:
     """The fields of a form by name. What was left out, or left empty, is told alike."""
 
@@ -26,6 +29,10 @@ class Fields:
     def is_set(self, name: str) -> bool:
         """Return whether a box is ticked."""
         return name in self._values
+
+    def then(self, otherwise: str) -> str:
+        """Return where a form leads on to: back to the first questions where it stood among them."""
+        return WELCOME if self.text("then") == "welcome" else otherwise
 
     def lines(self, name: str) -> tuple[str, ...]:
         """Return a field's lines, those that say something."""

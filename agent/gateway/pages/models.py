@@ -138,7 +138,7 @@ async def show_adding(request: Request) -> Response:
 
 
 async def _adding(request: Request, typed: Fields, error: SapwoodError | None = None) -> Response:
-    words = {name: typed.text(name) for name in (*WORDS, "daily_tokens")}
+    words = {name: typed.text(name) for name in (*WORDS, "daily_tokens", "then")}
     status = 200 if error is None else status_of(error)
     return await show_page(
         request, "model_add.html", place=PLACE, status=status, typed=words, providers=PROVIDERS, fault=error
@@ -152,7 +152,7 @@ async def add_model(request: Request) -> Response:
         row, hint = await with_home(request, lambda home: _add(home, typed), waits=True)
     except SapwoodError as error:
         return await _adding(request, typed, error)
-    return await done(request, PLACE, f"the profile {row.name} is added", hint=hint)
+    return await done(request, typed.then(PLACE), f"the profile {row.name} is added", hint=hint)
 
 
 def _add(home: Home, typed: Fields) -> tuple[ProfileRow, str]:

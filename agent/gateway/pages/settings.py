@@ -143,13 +143,14 @@ async def switch_autostart(request: Request) -> Response:
     """Switch the start at login on or off."""
     from agent.actions.autostart import set_autostart
 
-    wanted = (await form_of(request)).text("on")
+    typed = await form_of(request)
+    wanted = typed.text("on")
     if wanted not in ("yes", "no"):
         raise UsageFault("this is neither on nor off", wanted, "choose one of the two")
     paths = context_of(request).paths
     found = await in_thread(request, lambda: set_autostart(wanted == "yes", paths))
     words = "Sapwood starts when you log in" if found.enabled else "Sapwood does not start when you log in"
-    return await done(request, PLACE, words, hint=found.problem)
+    return await done(request, typed.then(PLACE), words, hint=found.problem)
 
 
 def _shown(key: str, value: object) -> str:

@@ -56,7 +56,7 @@ async def show_adding(request: Request) -> Response:
 async def _adding(request: Request, typed: Fields, error: SapwoodError | None = None) -> Response:
     from agent.ingest.readers.registry import BUILT_KINDS
 
-    typed_words = {name: typed.text(name) for name in ("path", "kind", "name", "include", "exclude")}
+    typed_words = {name: typed.text(name) for name in ("path", "kind", "name", "include", "exclude", "then")}
     ticks = {name: typed.is_set(name) for name in ("private", "hidden")}
     status = 200 if error is None else status_of(error)
     return await show_page(
@@ -78,7 +78,8 @@ async def add_source(request: Request) -> Response:
         hints.append(f"{count_words(len(added.unreadable), 'file')} cannot be read: the reasons are below.")
     if added.overlaps:
         hints.append(f"It overlaps with {', '.join(added.overlaps)}: what is in both is read for each.")
-    return await done(request, f"/sources/{segment(added.source_id)}", words, hint=" ".join(hints))
+    then = typed.then(f"/sources/{segment(added.source_id)}")
+    return await done(request, then, words, hint=" ".join(hints))
 
 
 def _add(home: Home, typed: Fields) -> Added:

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from agent.errors import UsageFault
 from agent.gateway.pages.forms import form_of
-from agent.gateway.pages.rendering import count_words, done, on_place, show_fragment, show_page
+from agent.gateway.pages.rendering import count_words, done, on_place, show_page
 from agent.gateway.serving import with_home
 
 if TYPE_CHECKING:
@@ -28,11 +28,6 @@ PAUSES = (("1h", "for an hour"), ("tomorrow", "until tomorrow"), ("", "until I r
 async def show_work(request: Request) -> Response:
     """Show all of it."""
     return await show_page(request, "work.html", _load, place=PLACE, pauses=PAUSES)
-
-
-async def show_now(request: Request) -> Response:
-    """Return what changes by itself, for the script."""
-    return await show_fragment(request, "_work.html", _load)
 
 
 def _load(home: Home) -> Mapping[str, Any]:
@@ -108,7 +103,6 @@ def _job_id(word: str) -> int | None:
 
 ROUTES = [
     Route("/work", show_work, methods=["GET"]),
-    Route("/work/now", show_now, methods=["GET"]),
     Route("/work/pause", pause_work, methods=["POST"]),
     Route("/work/resume", resume_work, methods=["POST"]),
     Route("/work/retry", retry_jobs, methods=["POST"]),

@@ -69,8 +69,11 @@ function refresh() {
     try {
       // Whoever reads or presses something in it is not disturbed.
       if (document.hidden || piece.contains(document.activeElement)) return;
-      const answer = await fetch(piece.dataset.refresh, { cache: "no-store" });
-      if (answer.ok && !piece.contains(document.activeElement)) piece.replaceChildren(parse(await answer.text()));
+      const answer = await fetch(location.pathname + location.search, { cache: "no-store" });
+      if (!answer.ok) return;
+      const whole = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const fresh = whole.querySelector("[data-refresh]");
+      if (fresh && !piece.contains(document.activeElement)) piece.replaceChildren(...fresh.childNodes);
     } catch {
       // The page has ended; the state line stays as it was.
     } finally {
