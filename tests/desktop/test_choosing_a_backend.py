@@ -63,7 +63,7 @@ def test_a_library_that_fails_in_its_own_way_is_no_tray_and_no_crash(monkeypatch
     def fail(way: Way) -> None:
         raise NoDisplay
 
-    monkeypatch.setattr("agent.desktop.tray.pystray_backend._load", fail)
+    monkeypatch.setattr("agent.desktop.tray.pystray_backend.load_library", fail)
     with pytest.raises(NoTray, match="NoDisplay"):
         open_backend(Way.APPINDICATOR)
     assert room.NoTray is NoTray

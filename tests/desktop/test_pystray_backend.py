@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ from agent.actions.glance import Glance, GlanceProfile
 from agent.desktop.tray.backend import NoTray, Seen, Sight, Way
 from agent.desktop.tray.menu import Facts, Shown, show
 from agent.desktop.tray.pystray_backend import TOOLTIP_LENGTH, PystrayBackend
+from agent.desktop.tray.pystray_library import one_thread_icon
 from agent.states import AgentState
 
 PROFILES = (GlanceProfile("builtin", "here", True), GlanceProfile("sky", "cloud", True))
@@ -31,6 +33,7 @@ class Library:
         library = self
         self.icons: list[Any] = []
         self.changes: list[str] = []
+        self.strangers: list[str] = []
 
         class MenuItem:
             def __init__(self, text: str, action: Any, **more: Any) -> None:
@@ -46,25 +49,38 @@ class Library:
             def __init__(self, name: str, icon: Any, title: str, menu: Any) -> None:
                 if refuses is not None:
                     raise refuses
-                self._stopped = threading.Event()
+                self._work: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+                self._thread = threading.current_thread()
                 self.visible = False
                 library.icons.append(self)
                 self.__dict__.update(name=name, icon=icon, title=title, menu=menu)
 
             def __setattr__(self, name: str, value: Any) -> None:
+                if not name.startswith("_") and threading.current_thread() is not self._thread:
+                    library.strangers.append(name)
                 library.changes.append(name)
                 self.__dict__[name] = value
 
             def run(self, set_up: Callable[[Any], None]) -> None:
                 if fails is not None:
                     raise fails
-                set_up(self)
-                assert self._stopped.wait(10)
+                threading.Thread(target=set_up, args=(self,), daemon=True).start()
+                while (work := self._work.get(timeout=10)) is not None:
+                    work()
 
             def stop(self) -> None:
-                self._stopped.set()
+                self._work.put(None)
 
         self.Icon, self.Menu, self.MenuItem = Icon, Menu, MenuItem
+
+    def hand_over(self, icon: Any, work: Callable[[], object]) -> None:
+        icon._work.put(work)
+
+    def settle(self) -> None:
+        """Wait until all that was handed over is done."""
+        done = threading.Event()
+        self.hand_over(self.icons[0], done.set)
+        assert done.wait(10)
 
 
 def serve(library: Library, then: Callable[[PystrayBackend, Any], None], way: Way = Way.WIN32) -> list[Sight]:
@@ -124,16 +140,21 @@ def test_only_what_changed_is_changed() -> None:
     library = Library()
 
     def check(backend: PystrayBackend, icon: Any) -> None:
+        library.settle()
         library.changes.clear()
         backend.show(shown())
+        library.settle()
         assert library.changes == []
         backend.show(shown(replace(IDLE, words="y")))
+        library.settle()
         assert library.changes == ["title", "menu"]
         backend.show(shown(replace(IDLE, words="y", state=AgentState.ERROR, reason="z" * 500)))
+        library.settle()
         assert library.changes == ["title", "menu", "icon", "title", "menu"]
         assert len(icon.title) <= TOOLTIP_LENGTH
 
     serve(library, check)
+    assert library.strangers == [], "one thread makes and changes the icon"
 
 
 def test_a_click_is_passed_to_the_loop() -> None:
@@ -163,3 +184,37 @@ def test_macos_gets_a_template() -> None:
         assert not any(icon.icon.convert("RGB").tobytes())
 
     serve(Library(), check, Way.DARWIN)
+
+
+def test_windows_icon_is_changed_in_its_own_thread_and_not_under_an_open_menu() -> None:
+    posted: list[int] = []
+    done: list[str] = []
+
+    class Win32:
+        WM_USER = 0x400
+
+        @staticmethod
+        def PostMessage(window: int, message: int, first: int, second: int) -> None:  # noqa: N802
+            posted.append(message)
+
+    class Icon:
+        def __init__(self) -> None:
+            self._message_handlers: dict[int, Callable[[int, int], None]] = {}
+            self._hwnd: int | None = None
+
+        def _on_notify(self, first: int, second: int) -> None:
+            # The menu is open: messages are dispatched meanwhile.
+            icon.hand_over(lambda: done.append("menu"))
+            self._message_handlers[posted[-1]](0, 0)
+            done.append("closed")
+
+    icon = one_thread_icon(Icon, Win32)()
+    icon.hand_over(lambda: done.append("early"))
+    assert (posted, done) == ([], []), "there is no window yet"
+    icon._hwnd = 7
+    icon.hand_over(lambda: done.append("icon"))
+    assert done == []
+    icon._message_handlers[posted[-1]](0, 0)
+    assert done == ["early", "icon"]
+    icon._on_notify(0, 0)
+    assert done == ["early", "icon", "closed", "menu"]

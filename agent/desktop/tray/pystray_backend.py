@@ -1,20 +1,22 @@
 """The icon by pystray: Windows, macOS, and GTK's appindicator on Linux where there is no D-Bus library.
 
-Its loop wants the main thread, so ours runs beside it. Only one thread changes the icon (pystray 60): the loop's own
-where the library hands work over, else ours.
+Its loop wants the main thread, so ours runs beside it. One thread makes the icon and changes it, the one that it runs
+in: two of them crash it (pystray 60). How work is handed over to that thread stands in ``pystray_library``.
 """
 
 from __future__ import annotations
 
-import os
+import asyncio
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from agent.desktop.tray.backend import NoTray, Seen, Sight, Way
 from agent.desktop.tray.menu import NAME, Entry, Key, Mark
 from agent.desktop.tray.pictures import Look, pixels
+from agent.desktop.tray.pystray_library import Library, load_library
 
 if TYPE_CHECKING:
     from agent.desktop.tray.backend import Clicked, Refresh
@@ -26,62 +28,64 @@ TOOLTIP_LENGTH = 120
 
 
 class PystrayBackend:
-    """One icon of pystray's. Raises what its libraries raise where it cannot be had."""
+    """One icon of pystray's."""
 
-    def __init__(self, way: Way, library: Any = None) -> None:
+    def __init__(self, way: Way, library: Library | None = None) -> None:
         self.name = str(way)
         self._way = way
-        self._library = _load(way) if library is None else library
+        self._library = load_library(way) if library is None else library
         self._icon: Any = None
         self._shown: Shown | None = None
         self._clicked: Clicked = lambda key: None
         self._seen: Callable[[Sight], object] = lambda sight: None
-        self._is_ready = threading.Event()
+        self._made: Callable[[Exception | None], object] = lambda error: None
         self._may_run = threading.Event()
         self._is_closed = False
 
     async def start(self, shown: Shown, clicked: Clicked, refresh: Refresh, seen: Callable[[Sight], None]) -> None:
-        import asyncio
-
         loop = asyncio.get_running_loop()
+        made: asyncio.Future[Exception | None] = loop.create_future()
+
+        def from_its_thread(call: Callable[[Any], object]) -> Callable[[Any], object]:
+            def pass_on(value: Any) -> None:
+                with suppress(RuntimeError):  # our loop has ended, and so will this process
+                    loop.call_soon_threadsafe(call, value)
+
+            return pass_on
+
         self._shown = shown
-
-        def pass_on(key: str) -> None:
-            # Its menu calls from its own thread.
-            loop.call_soon_threadsafe(clicked, key)
-
-        self._clicked = pass_on
-        try:
-            self._icon = self._library.Icon(
-                "sapwood", self._image(shown.picture), _short(shown.tooltip), self._menu(shown.entries)
-            )
-        except Exception as error:
-            self._may_run.set()
-            raise NoTray(f"{self._way} cannot be used here: {type(error).__name__}") from error
-        self._seen = lambda sight: loop.call_soon_threadsafe(seen, sight)
+        self._clicked = from_its_thread(clicked)  # type: ignore[assignment]
+        self._seen, self._made = from_its_thread(seen), from_its_thread(made.set_result)
         self._may_run.set()
+        error = await made
+        if error is not None:
+            raise NoTray(f"{self._way} cannot be used here: {type(error).__name__}") from error
 
     def show(self, shown: Shown) -> None:
-        before, self._shown = self._shown, shown
-        if self._icon is None or self._is_closed or before == shown:
-            return
-        if before is None or before.picture is not shown.picture:
-            self._icon.icon = self._image(shown.picture)
-        if before is None or before.tooltip != shown.tooltip:
-            self._icon.title = _short(shown.tooltip)
-        if before is None or before.entries != shown.entries:
-            self._icon.menu = self._menu(shown.entries)
+        if self._icon is not None and not self._is_closed:
+            self._library.hand_over(self._icon, lambda: self._change(shown))
 
     def close(self) -> None:
         self._is_closed = True
         self._may_run.set()
         if self._icon is not None:
-            self._icon.stop()
+            self._library.hand_over(self._icon, self._icon.stop)
 
     def occupy(self) -> bool:
         self._may_run.wait()
-        if self._icon is None or self._is_closed:
+        if self._is_closed or self._shown is None:
             return True
+        try:
+            self._icon = self._library.Icon(
+                "sapwood",
+                self._image(self._shown.picture),
+                _short(self._shown.tooltip),
+                self._menu(self._shown.entries),
+            )
+        except Exception as error:
+            self._made(error)
+            return True
+        self._made(None)
         try:
             self._icon.run(self._set_up)
         except Exception as error:
@@ -93,8 +97,23 @@ class PystrayBackend:
         return True
 
     def _set_up(self, icon: Any) -> None:
-        icon.visible = True
+        if self._is_closed:
+            icon.stop()  # it was closed before it ran, when there was nothing to stop yet
+            return
+        self._library.hand_over(icon, lambda: setattr(icon, "visible", True))
         self._seen(Sight(Seen.SHOWN))
+
+    def _change(self, shown: Shown) -> None:
+        """Show another state, in the icon's own thread: only what of it is new."""
+        before, self._shown = self._shown, shown
+        if before is None or self._is_closed:
+            return
+        if before.picture is not shown.picture:
+            self._icon.icon = self._image(shown.picture)
+        if before.tooltip != shown.tooltip:
+            self._icon.title = _short(shown.tooltip)
+        if before.entries != shown.entries:
+            self._icon.menu = self._menu(shown.entries)
 
     def _image(self, picture: Picture) -> Any:
         from PIL import Image
@@ -130,31 +149,6 @@ class PystrayBackend:
             default=entry.key == Key.OPEN,
             enabled=entry.is_enabled,
         )
-
-
-def _load(way: Way) -> Any:
-    """Return pystray with the back end that was chosen, and no other: it would fall back to its xorg."""
-    os.environ["PYSTRAY_BACKEND"] = str(way)
-    import pystray  # type: ignore[import-untyped,unused-ignore]
-
-    return _with_template(pystray) if way is Way.DARWIN else pystray
-
-
-def _with_template(library: Any) -> Any:
-    """Return pystray for macOS whose icon is inked by the system, for light and dark bars."""
-
-    class TemplateIcon(library.Icon):  # type: ignore[misc]
-        def _assert_image(self) -> None:
-            super()._assert_image()
-            if self._icon_image is not None:
-                self._icon_image.setTemplate_(True)
-
-    class Library:
-        Icon = TemplateIcon
-        Menu = library.Menu
-        MenuItem = library.MenuItem
-
-    return Library
 
 
 def _short(text: str) -> str:
