@@ -13,6 +13,8 @@ DESKTOP = (
             "system/test_notifications.py::test_a_service_that_never_answers_costs_some_seconds_and_leaves_nothing",
             "system/test_notifications.py::test_a_bus_that_accepts_and_says_nothing_costs_some_seconds",
             "supervisor/test_notices.py::test_a_desktop_that_hangs_keeps_nobody_waiting",
+            "supervisor/test_notices_on_a_bus.py::"
+            "test_a_silent_desktop_keeps_the_agent_neither_from_its_work_nor_from_its_end",
             "supervisor/test_notices.py::test_there_are_never_more_than_four_in_an_hour_and_the_rest_is_told_later",
             "supervisor/test_notices.py::test_a_thousand_flips_are_one_notification_an_hour",
         ),
