@@ -6,7 +6,6 @@ import multiprocessing
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 
@@ -52,11 +51,17 @@ def test_nobody_waits_for_who_never_reads_and_a_late_reader_hears_the_newest(
     ends: tuple[Connection, Connection], wait_until: Callable[..., None]
 ) -> None:
     sender, theirs = CompanionSender(CompanionLine(ends[0])), CompanionLine(ends[1])
-    began = time.monotonic()
-    for serial in range(500):
-        sender.post(Say.STATE, serial=serial, reason=LONG)
-    sender.post(Say.STOP)
-    assert time.monotonic() - began < 5.0, "25 MB into a pipe of some hundred KB"
+
+    def post() -> None:
+        """25 MB into a pipe of some hundred KB."""
+        for serial in range(500):
+            sender.post(Say.STATE, serial=serial, reason=LONG)
+        sender.post(Say.STOP)
+
+    posting = threading.Thread(target=post, daemon=True)
+    posting.start()
+    posting.join(5.0)
+    assert not posting.is_alive(), "it waits for a reader"
     heard: list[dict[str, object]] = []
 
     def read() -> None:
