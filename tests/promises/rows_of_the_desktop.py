@@ -50,4 +50,51 @@ DESKTOP = (
             "cli/test_setup.py::test_suggesting_opens_nothing_of_what_it_suggests",
         ),
     ),
+    Row(
+        "an icon needs no GTK, no X and no display, and one that nobody can click is shown nowhere",
+        (
+            "desktop/test_tray_on_a_bus.py::test_registered_within_a_second_without_a_display",
+            "desktop/test_tray_on_a_bus.py::test_menu_is_read_over_dbusmenu",
+            "desktop/test_choosing_a_backend.py::test_the_deaf_icon_of_xorg_is_no_way_at_all",
+            "desktop/test_real_panel.py::test_the_icon_is_seen_in_a_real_panel_and_its_menu_pauses_the_agent",
+        ),
+    ),
+    Row(
+        "a desktop without a place for icons, without a bus, or whose bus dies is a state with a reason",
+        (
+            "desktop/test_tray_on_a_bus.py::test_no_bus_is_impossible_and_no_crash",
+            "desktop/test_tray_on_a_bus.py::test_a_dead_bus_is_impossible_and_no_crash",
+            "desktop/test_tray_on_a_bus.py::test_a_bus_that_dies_later_is_the_same",
+            "desktop/test_tray_and_agent.py::test_without_a_panel_the_agent_runs_and_says_why_there_is_no_icon",
+        ),
+    ),
+    Row(
+        "the tray is a process of its own: what kills it, or fails in it, costs the agent nothing",
+        (
+            "desktop/test_tray_and_agent.py::"
+            "test_a_killed_tray_is_back_in_three_seconds_and_a_killed_agent_takes_it_along",
+            "desktop/test_pystray_backend.py::test_a_notification_service_that_fails_ends_the_icon_and_hangs_nothing",
+            "desktop/test_tray_on_a_bus.py::"
+            "test_without_a_notification_service_a_click_that_fails_is_in_the_state_line",
+            "desktop/test_clicks.py::test_what_fails_is_a_notification_and_a_line_and_never_a_crash",
+        ),
+    ),
+    Row(
+        "an open menu is left alone: one thread owns it, and it is told only of what has changed",
+        (
+            "desktop/test_tray_on_a_bus.py::test_nothing_is_said_to_the_panel_where_nothing_changed",
+            "desktop/test_tray_on_a_bus.py::test_a_local_model_is_used_at_a_click_and_the_mark_follows",
+            "desktop/test_pystray_backend.py::test_only_what_changed_is_changed",
+            "desktop/test_pystray_backend.py::"
+            "test_windows_icon_is_changed_in_its_own_thread_and_not_under_an_open_menu",
+        ),
+    ),
+    Row(
+        "a panel that is late at login, or starts anew, gets the icon",
+        (
+            "desktop/test_panels_that_come_and_go.py::test_a_late_panel_is_waited_for",
+            "desktop/test_tray_on_a_bus.py::test_a_panel_that_is_late_gets_the_icon",
+            "desktop/test_tray_on_a_bus.py::test_a_panel_that_starts_anew_gets_the_icon_again",
+        ),
+    ),
 )
