@@ -97,4 +97,36 @@ DESKTOP = (
             "desktop/test_tray_on_a_bus.py::test_a_panel_that_starts_anew_gets_the_icon_again",
         ),
     ),
+    Row(
+        "the supervisor's death is that of tray, page and workers",
+        (
+            "supervisor/test_companion_processes.py::"
+            "test_kill_9_of_the_supervisor_leaves_neither_tray_nor_page_nor_worker",
+            "system/test_processes.py::test_child_ends_with_its_parent",
+        ),
+    ),
+    Row(
+        "what crashes is started again at once, counted, and told of; what hangs or is missing costs nobody a second",
+        (
+            "supervisor/test_companion_processes.py::test_killed_tray_is_back_in_three_seconds_and_the_agent_works_on",
+            "supervisor/test_companion_processes.py::test_page_is_there_when_it_is_asked_for_and_not_before",
+            "supervisor/test_companion_processes.py::"
+            "test_tray_that_ends_again_and_again_is_given_up_and_the_agent_works_on",
+            "supervisor/test_companion_processes.py::test_tray_that_is_not_installed_is_a_state_with_a_reason",
+            "supervisor/test_companion_processes.py::test_tray_that_hangs_keeps_nobody_waiting",
+            "supervisor/test_companion_rules.py::"
+            "test_first_restart_is_immediate_then_backed_off_and_after_five_it_is_tried_slowly",
+            "system/test_companion_line.py::test_nobody_waits_for_who_never_reads_and_a_late_reader_hears_the_newest",
+            "actions/test_doctor_asks_the_agent.py::test_a_tray_that_ends_again_and_again_is_found",
+        ),
+    ),
+    Row(
+        "the end of a session is answered at once, and used to put the work away",
+        (
+            "system/test_session_end.py::test_the_question_is_answered_with_yes_at_once_and_ends_nothing",
+            "system/test_session_end.py::test_a_session_that_another_program_keeps_goes_on",
+            "system/test_session_end.py::test_an_agent_that_does_not_end_holds_nobody_up_for_long",
+            "supervisor/test_stop.py::test_the_end_of_a_session_of_windows_ends_the_agent_in_time",
+        ),
+    ),
 )
