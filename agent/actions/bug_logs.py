@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 LOG_BYTES = 2_500_000
 FILE_BYTES = 600_000
+LEAST_BYTES = 10_000
+"""With less room than this, what is left of a log says nothing."""
 DUMP_BYTES = 64_000
 DUMPS = 20
 LAST_ERRORS = 40
@@ -59,11 +61,25 @@ def masked_dumps(paths: Paths, masker: Masker) -> Iterator[MaskedFile]:
 
 def masked_logs(paths: Paths, masker: Masker) -> Iterator[MaskedFile]:
     """Yield the logs by name, as many of the newest as there is room for."""
+    room = LOG_BYTES
+    chosen = []
+    for _, name, path in sorted(logs_there(paths), key=lambda each: (-each[0], each[1])):
+        if room < LEAST_BYTES:
+            break
+        text, cut = _read_end(path, min(FILE_BYTES, room))
+        room -= len(text.encode())
+        chosen.append((name, text, cut))
+    for name, text, cut in sorted(chosen):
+        yield MaskedFile(f"logs/{name}", "".join(_masked_lines(text, masker)), cut)
+
+
+def logs_there(paths: Paths) -> list[tuple[int, str, Path]]:
+    """Return the logs with something in them: when each was written last (ns), what it is called here, where it is."""
     found: list[tuple[int, str, Path]] = []
     try:
         entries = list(os.scandir(paths.log_dir))
     except OSError:
-        return
+        return []
     strange = 0
     for entry in sorted(entries, key=lambda each: each.name):
         if entry.name.endswith(SUFFIX) or ".log" not in entry.name:
@@ -82,16 +98,7 @@ def masked_logs(paths: Paths, masker: Masker) -> Iterator[MaskedFile]:
             strange += 1
             name = f"other-{strange}.log"
         found.append((info.st_mtime_ns, name, Path(entry.path)))
-    room = LOG_BYTES
-    chosen = []
-    for _, name, path in sorted(found, key=lambda each: (-each[0], each[1])):
-        if room <= 0:
-            break
-        text, cut = _read_end(path, min(FILE_BYTES, room))
-        room -= len(text.encode())
-        chosen.append((name, text, cut))
-    for name, text, cut in sorted(chosen):
-        yield MaskedFile(f"logs/{name}", "".join(_masked_lines(text, masker)), cut)
+    return found
 
 
 def last_errors(files: list[MaskedFile]) -> list[str]:

@@ -191,7 +191,7 @@ def _report(
         ("This build", lambda: bug_facts.build_lines(masker)),
         ("This machine", lambda: bug_facts.machine_lines(paths, masker)),
         ("Settings", lambda: _settings(intent, config_problem, masker)),
-        ("Files", lambda: [*bug_facts.folder_lines(paths), *file_lines(paths)]),
+        ("Files", lambda: [*bug_facts.folder_lines(paths), *file_lines(paths), _logs_line(paths, logs)]),
         ("The memory", lambda: _memory(paths, masker, memory_problem)),
     )
     for title, lines in parts:
@@ -210,6 +210,13 @@ def _lines(lines: Callable[[], Iterable[str]], masker: Masker) -> list[str]:
     except Exception as error:
         found.append(f"- not to be had: {masker.text(f'{type(error).__name__}: {error}')}")
     return found
+
+
+def _logs_line(paths: Paths, logs: list[MaskedFile]) -> str:
+    from agent.actions.bug_logs import logs_there
+
+    left_out = len(logs_there(paths)) - len(logs)
+    return f"- logs: {len(logs)} here" + (f", {left_out} older ones left out for their size" if left_out > 0 else "")
 
 
 def _settings(intent: Intent | None, problem: str, masker: Masker) -> Iterator[str]:
