@@ -194,6 +194,17 @@ def test_switching_the_tray_off_ends_it_and_on_brings_it_back(
     assert is_up(agent, besides=first, within_s=3.0) != first
 
 
+def test_switched_off_tray_that_ends_for_nobody_is_ended_while_the_agent_goes_on(
+    start_agent: StartAgent, paths: Paths, is_up: Callable[..., int], wait_until: Callable[..., None]
+) -> None:
+    agent = start_agent(unset=["SAPWOOD_DESKTOP__TRAY"], companions=[tray(f"{MAINS}:stubborn")])
+    pid = is_up(agent)
+    change(paths, "desktop.tray", ["false"])
+    wait_until(lambda: not is_there(pid), 5.0, "its end")
+    assert state_of(agent)["state"] == "off"
+    assert agent.running()
+
+
 def test_stop_takes_less_than_four_seconds_with_a_tray_that_ends_for_nobody(
     start_agent: StartAgent, is_up: Callable[..., int]
 ) -> None:
