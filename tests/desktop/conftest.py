@@ -29,13 +29,13 @@ TRAY = "agent.desktop.tray.process:tray_main"
 class Tray:
     """A tray process and the supervisor's end of its line."""
 
-    def __init__(self, paths: Paths) -> None:
+    def __init__(self, paths: Paths, target: str) -> None:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         self.line = CompanionLine(ours)
         args = CompanionArgs(paths, "tray", os.getpid())
         self.began = time.monotonic()
-        self.process: BaseProcess = context.Process(target=enter, args=(TRAY, os.getpid(), args, theirs))
+        self.process: BaseProcess = context.Process(target=enter, args=(target, os.getpid(), args, theirs))
         self.process.start()
         theirs.close()
         self.heard: list[dict[str, Any]] = []
@@ -99,11 +99,11 @@ def start_panel(desktop: Bus) -> Iterator[Callable[..., Panel]]:
 
 
 @pytest.fixture
-def start_tray(paths: Paths) -> Iterator[Callable[[], Tray]]:
+def start_tray(paths: Paths) -> Iterator[Callable[..., Tray]]:
     trays: list[Tray] = []
 
-    def start() -> Tray:
-        trays.append(Tray(paths))
+    def start(target: str = TRAY) -> Tray:
+        trays.append(Tray(paths, target))
         return trays[-1]
 
     yield start
