@@ -8,6 +8,7 @@ shown: its owner may be taking it back.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,16 @@ EMPTY_NOTE = "The memory is empty: its owner has named nothing to read yet (`sap
 BROKEN_NOTE = "config.toml cannot be read, so private sources are left out until its owner has mended it."
 
 
+class _Held(threading.local):
+    """What a thread keeps from one search to the next; the built-in model is not for two threads at once."""
+
+    def __init__(self) -> None:
+        self.shared: dict[str, Any] = {}
+
+
+_held = _Held()
+
+
 def readable_sources(home: Home) -> tuple[str, ...] | None:
     """Return the ids of the sources that assistants may read; ``None``: all that is held."""
     if home.intent.assistants.private and home.config_problem is None:
@@ -99,7 +110,11 @@ def search_memory(
     readable = _narrowed(home)
     found = search(
         home.connection,
-        serving_profile(home.connection, home.intent, home.paths, home.clock, is_intent_sure=not home.config_problem),
+        serving_profile(
+            *(home.connection, home.intent, home.paths, home.clock),
+            is_intent_sure=home.config_problem is None,
+            shared=_held.shared,
+        ),
         query,
         limit=DEPTH,
         source=None if source is None else _source(home, source).id,

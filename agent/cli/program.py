@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import click
 
 from agent.cli import (
+    assistants,
     autostart,
     completion,
     export,
@@ -34,7 +35,7 @@ INTERRUPTED = 130
 COMMANDS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ("The agent", (running.run, running.stop, running.status, running.open_page, setup.setup, running.demo)),
     ("What it reads", (sources.add, sources.sources, sources.sync)),
-    ("What it remembers", (memory.search, memory.show, memory.tree)),
+    ("What it remembers", (memory.search, memory.show, memory.tree, assistants.mcp)),
     ("Forgetting", (forgetting.remember, forgetting.forget, forgetting.remove)),
     ("Its work", (queue.jobs, queue.retry, queue.cancel, queue.pause, queue.resume)),
     ("Keeping it", (keeping.backup, keeping.restore, keeping.rebuild, export.export)),

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("sapwood.gateway")
 
-ROOMS = ("agent.gateway.pages", "agent.gateway.rpc", "agent.gateway.mcp_http")
+ROOMS = ("agent.gateway.pages", "agent.gateway.rpc", "agent.gateway.mcp.http")
 
 # A redirect would still belong to the navigation that a mail or a chat began, and a strict cookie is not sent with
 # that. A page that goes on by itself begins a navigation of our own.

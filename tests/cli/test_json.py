@@ -27,6 +27,7 @@ CASES: dict[str, tuple[str, str]] = {
     "jobs": ("jobs", "jobs"),
     "key": ("key status", "stored keyring file"),
     "logs": ("logs", "lines"),
+    "mcp": ("mcp config codex", "client path snippet"),
     "model": ("model", "active profiles"),
     "open": ("open", "error"),
     "pause": ("pause 1h", "paused_until"),
