@@ -280,3 +280,17 @@ def test_once_has_neither_tray_nor_page(start_agent: StartAgent, born: Callable[
     agent = start_agent(env=SHOWN, once=True, companions=[tray(**off), {**gateway(), **off}])
     assert agent.wait()["ended"] == "finished"
     assert born("tray") == []
+
+
+def test_second_start_by_a_person_has_the_page_served_and_one_by_a_login_does_not(
+    start_agent: StartAgent,
+    is_up: Callable[..., int],
+    born: Callable[[str], list[int]],
+    wait_until: Callable[..., None],
+) -> None:
+    agent = start_agent(companions=[gateway()])
+    wait_until(agent.running, what="a worker")
+    assert start_agent(companions=[gateway()]).wait()["ended"] == "handed_over"
+    assert state_of(agent, "gateway")["state"] == "off"
+    assert start_agent(companions=[gateway()], by_person=True).wait()["code"] == 0
+    assert is_up(agent, "gateway") == born("gateway")[0]
