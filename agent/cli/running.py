@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
@@ -54,7 +55,9 @@ def run(context: click.Context, headless: bool, once: bool, workers: int | None,
         from agent.actions.keys import started_at_login
 
         started_at_login(paths)
-    with Progress(paths, greeting="" if quiet else "the agent runs; Ctrl-C or `sapwood stop` ends it"):
+    greeting = "" if quiet else "the agent runs; Ctrl-C or `sapwood stop` ends it"
+    # Nobody looks at a login: what it says ends in the session's journal, where nobody wants a line every few seconds.
+    with nullcontext() if at_login else Progress(paths, greeting=greeting):
         result = run_agent(
             paths, once=once, workers=workers, debug=output.debug, headless=headless, by_person=not at_login
         )

@@ -105,7 +105,8 @@ def test_the_login_starts_the_agent_of_the_home_that_its_entry_carries(
 
     monkeypatch.setattr(running, "run_agent", run_agent)
     home = tmp_path / "stick with space"
-    assert sapwood("run", "--at-login", "--home", str(home)).code == 0
+    ran = sapwood("run", "--at-login", "--home", str(home))
+    assert (ran.code, ran.out, ran.err) == (0, "", ""), "nobody looks at it"
     assert started == [paths_under(home)]
     assert (home / "run" / "login").exists()
 
