@@ -54,8 +54,12 @@ def search(
     since: str | None = None,
     until: str | None = None,
     entity: str | None = None,
+    shared: dict[str, Any] | None = None,
 ) -> SearchResult:
     """Return the best nodes for a query. ``since`` and ``until`` are dates or spans as an owner writes them.
+
+    ``shared`` is what a process that searches often keeps from one search to the next, a tenth of a second each; it is
+    for one thread at a time.
 
     Raises ``UsageFault`` for an empty query, an unknown source, a time that cannot be read.
     """
@@ -71,7 +75,7 @@ def search(
     sure = home.config_problem is None
     return find(
         home.connection,
-        serving_profile(home.connection, home.intent, home.paths, home.clock, is_intent_sure=sure),
+        serving_profile(home.connection, home.intent, home.paths, home.clock, is_intent_sure=sure, shared=shared),
         query,
         limit=limit,
         source=source_id,

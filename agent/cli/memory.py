@@ -25,7 +25,7 @@ from agent.cli.command import SapwoodCommand, output_of
 @click.option("--until", metavar="WHEN", help="Not newer than a date.")
 @click.option("--entity", help="Only what mentions this person, place, address, ...")
 @click.pass_context
-def search(context: click.Context, /, query: tuple[str, ...], limit: int, **filters: str | None) -> None:
+def search(context: click.Context, /, query: tuple[str, ...], limit: int, **filters: Any) -> None:
     """Search passages and summaries, by word and by meaning. Each hit says where it stands in which file."""
     from agent.actions.home import open_home
     from agent.actions.memory import search as find

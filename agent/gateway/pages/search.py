@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 PIECE = 280
 LIMIT = 20
 MORE = 100
+
+# The built-in model is not for two threads at once, and one of it is enough for one reader.
+_one_at_a_time = threading.Lock()
+_kept: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -81,16 +86,18 @@ def _look(home: Home, asked: Fields, limit: int) -> dict[str, Any]:
     kind = asked.given("kind")
     if kind not in (None, "leaf", "summary"):
         raise UsageFault("there is no such kind of result", str(kind), "choose passages or summaries")
-    found = search(
-        home,
-        asked.text("q"),
-        limit=limit,
-        source=asked.given("source"),
-        kind=kind,
-        since=asked.given("since"),
-        until=asked.given("until"),
-        entity=asked.given("entity"),
-    )
+    with _one_at_a_time:
+        found = search(
+            home,
+            asked.text("q"),
+            limit=limit,
+            source=asked.given("source"),
+            kind=kind,
+            since=asked.given("since"),
+            until=asked.given("until"),
+            entity=asked.given("entity"),
+            shared=_kept,
+        )
     hits = []
     for hit in found.hits:
         piece = snippet(home, clean(hit.text), asked.text("q"), PIECE)

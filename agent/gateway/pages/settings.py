@@ -63,6 +63,7 @@ LABELS = {
     "pool.idle_seconds": "Idle seconds after which a worker ends",
 }
 """What the everyday ones are called, besides their key."""
+EMPTY = {"schedule.timezone": "the system's"}
 LONG_S = 120
 FIXED = frozenset({"kind", "id", "provider"})
 
@@ -156,7 +157,7 @@ async def switch_autostart(request: Request) -> Response:
 def _shown(key: str, value: object) -> str:
     """Return a value as a person reads it, with what its seconds or bytes come to."""
     if value is None or value == "" or value == []:
-        return "nothing"
+        return EMPTY.get(key, "nothing")
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, list):

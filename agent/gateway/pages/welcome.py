@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from agent.actions.home import Home
 
-PLACE = "/"
+PLACE = "/welcome"
+"""None of the menu's."""
 
 
 @on_place(PLACE)
@@ -31,7 +32,7 @@ async def show_welcome(request: Request) -> Response:
             "named": [(source.id, source.name) for source in home.intent.sources],
         }
 
-    return await show_page(request, "welcome.html", load, place=PLACE)
+    return await show_page(request, "welcome.html", load, place=PLACE, waits=True)
 
 
 @on_place(PLACE)
