@@ -119,7 +119,7 @@ class PlantedHome:
             [
                 "[models]",
                 f'active = "{names["profile"]}"',
-                f'local_hosts = ["{names["profile host"]}", "{names["IPv4"]}"]',
+                f'local_hosts = ["{names["profile host"]}", "198.51.100.23"]',
                 "[[profiles]]",
                 f'name = "{names["profile"]}"',
                 'provider = "openai"',

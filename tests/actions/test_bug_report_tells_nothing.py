@@ -78,6 +78,7 @@ def test_nothing_survives_where_something_is_broken(
     files = collected(home, tmp_path / "r.zip")
     assert survivors(files, home.all()) == []
     assert survivors(files, TELLING) == []
+    assert b"a line was removed" not in b"".join(files.values()), "the other nets hold by themselves"
     report = files["report.md"].decode()
     assert "## Doctor" in report
     assert "## The memory" in report
