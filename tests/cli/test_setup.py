@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,16 @@ import pytest
 from agent.actions import setting_up
 from agent.actions.autostart import autostart_status
 from agent.actions.home import open_home
-from agent.actions.setting_up import count_items, local_server, questions, suggested_places, use_local_model
+from agent.actions.setting_up import (
+    LocalServer,
+    count_items,
+    local_server,
+    questions,
+    suggested_places,
+    use_local_model,
+)
+from agent.cli.output import Output
+from agent.cli.setup import _ask_model
 from agent.config import load_intent
 from agent.paths import Paths, paths_under
 from tests.cli.conftest import Sapwood, widths
@@ -263,6 +273,19 @@ def test_a_server_that_says_nothing_costs_half_a_second() -> None:
         assert not local_server(address).answers
         assert time.monotonic() - began < 2.0
     assert not local_server(address).answers, "nobody listens"
+
+
+def test_a_model_of_this_machine_is_offered_and_used(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_home(paths) as home:
+        asked = replace(questions(home), local_server=LocalServer(True, models=("apple:1b", "quince:3b")))
+    monkeypatch.setattr("agent.cli.setup._number", lambda output, question, most: most)
+    done: list[str] = []
+    _ask_model(Output(), paths, asked, done)
+    assert done == ["the model is quince:3b"]
+    assert load_intent(paths).intent.models.active == "ollama"
+    assert "No Ollama answers" not in capsys.readouterr().out
 
 
 def test_a_model_of_this_machine_becomes_a_profile_once(paths: Paths) -> None:
