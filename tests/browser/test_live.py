@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from agent.actions.home import open_home
 from agent.actions.pausing import pause, resume
+from agent.paths import Paths
 from agent.system.companion import Say
-from tests.browser.conftest import Read
+from tests.browser.conftest import Read, let_in, serve
 from tests.gateway.conftest import Served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 STREAMS = """
 window.__streams = [];
@@ -73,6 +78,19 @@ def test_what_one_is_reading_is_not_taken_from_under_the_fingers(read: Read, sit
     site.line.send(Say.STATE)
     page.wait_for_timeout(2_500)
     assert page.evaluate("document.querySelector('.figures').dataset.old") == "yes"
+
+
+def test_a_page_whose_gateway_has_ended_says_so(chromium: Browser, paths: Paths) -> None:
+    served = serve(paths)
+    try:
+        context, reading = let_in(chromium, served)
+        reading.until("document.getElementById('state-name').textContent === 'Stopped'")
+        served.process.kill()
+        reading.until("document.getElementById('state-name').textContent === 'No answer'")
+        assert "sapwood open" in reading.page.locator("#state-words code").inner_text()
+        context.close()
+    finally:
+        served.close()
 
 
 def test_an_open_page_keeps_the_gateway_from_ending(read: Read) -> None:

@@ -247,8 +247,16 @@ def environment() -> Environment:
         segment=segment, clean=clean, sentence=sentence, prose=prose, count=count_words, number=number_words,
         bytes=_size_words, moment=moment_words, day=day_words, machine=machine_time, span=_span_words,
     )  # fmt: skip
-    made.globals.update(head=None, zone=None, notice=None)
+    made.globals.update(head=None, zone=None, notice=None, example_path=_example_path())
     return made
+
+
+def _example_path() -> str:
+    """Return a path as this system's people write it, for the fields that take one."""
+    try:
+        return str(Path.home() / "Documents")
+    except RuntimeError:
+        return "Documents"
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 
 const WAIT_MS = 160; // after the last letter, before a search is asked for
 const REFRESH_MS = 2000; // a piece of a page is fetched again at most so often
+const LOST_MS = 3000; // without an answer, before the page says so
 const PING_MS = 5 * 60 * 1000; // so that the page does not end while somebody has it open
 
 const find = (id) => document.getElementById(id);
@@ -18,7 +19,7 @@ function showState(seen) {
   const line = find("state");
   if (!line) return;
   line.dataset.state = seen.state;
-  const name = seen.state.charAt(0).toUpperCase() + seen.state.slice(1);
+  const name = seen.name ?? seen.state.charAt(0).toUpperCase() + seen.state.slice(1);
   if (find("state-name").textContent !== name) find("state-name").textContent = name;
   find("state-words").replaceChildren(...prose(seen.words));
   const share = find("state-share");
@@ -36,17 +37,36 @@ function showState(seen) {
 }
 
 let events = null;
+let lost = null;
+
+// An old word in the state line would be a lie.
+function showLost() {
+  showState({
+    state: "error",
+    name: "No answer",
+    words: "Sapwood has ended, or has started again. Open it from the panel, or with `sapwood open`",
+    share: null,
+    needs: [],
+  });
+}
 
 function listen() {
   if (events || document.hidden || !find("state")) return;
   events = new EventSource("/events");
   events.addEventListener("glance", (event) => {
+    clearTimeout(lost);
+    lost = null;
     showState(JSON.parse(event.data));
     refresh();
+  });
+  events.addEventListener("error", () => {
+    lost ??= setTimeout(showLost, LOST_MS);
   });
 }
 
 function stopListening() {
+  clearTimeout(lost);
+  lost = null;
   events?.close();
   events = null;
 }
