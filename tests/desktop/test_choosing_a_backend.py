@@ -9,7 +9,7 @@ import pytest
 from agent.desktop.tray import backend as room
 from agent.desktop.tray.backend import Choice, Desktop, NoTray, Way, bus_address, choose, look_around, open_backend
 from agent.desktop.tray.pictures import Look
-from agent.desktop.tray.sni import look_for
+from agent.desktop.tray.sni import look_for, no_panel_words
 
 
 @pytest.mark.parametrize("has_display", [True, False])
@@ -82,3 +82,9 @@ def test_a_library_that_fails_in_its_own_way_is_no_tray_and_no_crash(monkeypatch
 )
 def test_the_icon_is_inked_for_the_panel(scheme: int | None, desktop: str, look: Look) -> None:
     assert look_for(scheme, {"XDG_CURRENT_DESKTOP": desktop}) is look
+
+
+def test_a_desktop_without_a_place_for_icons_is_told_what_helps() -> None:
+    assert "AppIndicator" in no_panel_words({"XDG_CURRENT_DESKTOP": "ubuntu:GNOME"})
+    for desktop in ("sway", ""):
+        assert "no panel on this desktop" in no_panel_words({"XDG_CURRENT_DESKTOP": desktop})

@@ -70,6 +70,7 @@ def test_a_list_of_icons_that_nobody_shows_is_no_panel(desktop: Bus, start_panel
         assert await next_of(sights) is Seen.WAITING
         panel.bring_a_host()
         assert await next_of(sights) is Seen.SHOWN
+        assert len(panel.watcher.registered) == 1, "one icon is one icon"
         backend.close()
 
     asyncio.run(run())

@@ -49,6 +49,15 @@ def look_for(scheme: int | None, environ: Mapping[str, str]) -> Look:
     return Look.LIGHT if scheme == _PREFER_LIGHT else Look.DARK
 
 
+def no_panel_words(environ: Mapping[str, str]) -> str:
+    """Return what an owner is told of a desktop without a place for icons, and what helps there. Pure."""
+    if "gnome" in environ.get("XDG_CURRENT_DESKTOP", "").lower():
+        return (
+            "no panel shows icons of programs: on GNOME the extension AppIndicator Support does, once it is switched on"
+        )
+    return "no panel on this desktop shows icons of programs; it is shown as soon as one does"
+
+
 class SniBackend:
     """One icon on one session bus."""
 
@@ -108,6 +117,9 @@ class SniBackend:
         reply = await self._call(WATCHER, WATCHER_PATH, WATCHER, "RegisterStatusNotifierItem", "s", [self._service])
         if reply is None or reply.message_type is not MessageType.METHOD_RETURN:
             return  # none yet: its coming is heard
+        await self._look_for_a_host()
+
+    async def _look_for_a_host(self) -> None:
         host = await self._call(
             WATCHER, WATCHER_PATH, f"{BUS}.Properties", "Get", "ss", [WATCHER, "IsStatusNotifierHostRegistered"]
         )
@@ -125,14 +137,14 @@ class SniBackend:
             else:
                 self._expect_a_panel()
         elif message.interface == WATCHER and message.member == "StatusNotifierHostRegistered":
-            self._go(self._register())
+            self._go(self._look_for_a_host())
         elif message.member == "SettingChanged" and message.body[:2] == [APPEARANCE, "color-scheme"]:
             self._ink(message.body[2].value)
 
     def _expect_a_panel(self) -> None:
         """Say that there is none unless one comes in time."""
         self._stop_waiting()
-        no_panel = Sight(Seen.WAITING, "no panel on this desktop shows icons of programs (no StatusNotifierWatcher)")
+        no_panel = Sight(Seen.WAITING, no_panel_words(os.environ))
         self._late = asyncio.get_running_loop().call_later(self._patience_s, self._tell, no_panel)
 
     def _stop_waiting(self) -> None:
