@@ -45,15 +45,8 @@ def names_in_strings() -> set[str]:
         for path in (REPOSITORY / "agent").rglob("*.py")
         if path.name not in LOADS_NOTHING
         for text in strings(path)
-        if NAME_OF_OURS.fullmatch(text) and text not in NOT_MODULES and not is_absent_room(text)
+        if NAME_OF_OURS.fullmatch(text) and text not in NOT_MODULES
     }
-
-
-def is_absent_room(text: str) -> bool:
-    """A part of the page that this version does not have: the page does without."""
-    from agent.gateway.app import ROOMS
-
-    return text in ROOMS and importlib.util.find_spec(text) is None
 
 
 def test_every_module_that_is_named_in_a_string_alone_goes_into_the_build() -> None:
