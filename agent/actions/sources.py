@@ -183,7 +183,11 @@ def _absolute(path: str) -> Path:
         # It would be the folder that the command happens to run in.
         raise UsageFault("a path is empty", "", "name a file or a folder; `.` is the folder you are in")
     found = Path(os.path.abspath(Path(path).expanduser()))
-    if not found.exists():
+    try:
+        is_there = found.exists()
+    except OSError:  # a name that no file can have
+        is_there = False
+    if not is_there:
         raise UsageFault("there is nothing at this path", str(found), "check its spelling, or plug the disk in")
     return found
 

@@ -314,7 +314,7 @@ def test_what_nothing_matches_is_not_asked_about(reader: Reader) -> None:
     page = reader.get("/forget", mentions="zyxwvut")
     assert "Nothing in the memory matches" in page.main
     assert "Forget it for good" not in page.texts("button")
-    assert reader.send("/forget", mentions="zyxwvut").status == 500
+    assert reader.send("/forget", mentions="zyxwvut").status == 400
 
 
 @pytest.mark.parametrize(("label", "kept"), [("Keep what is remembered", True), ("take it out", False)])

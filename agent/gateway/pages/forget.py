@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response
 from starlette.routing import Route
 
-from agent.errors import AgentFault
+from agent.errors import AgentFault, UsageFault
 from agent.gateway.pages.forms import Fields, form_of, query_of
 from agent.gateway.pages.rendering import count_words, done, on_place, show_page
 from agent.gateway.serving import with_home
@@ -83,7 +83,7 @@ def _forget(home: Home, asked: Fields) -> Forgotten:
     wanted = _wanted(home, asked)
     _, chosen = preview(home, wanted)
     if not chosen:
-        raise AgentFault("nothing in the memory matches any more", "so nothing was forgotten", "look at it again")
+        raise UsageFault("nothing in the memory matches any more", "so nothing was forgotten", "look at it again")
     return forget(home, wanted, chosen)
 
 
