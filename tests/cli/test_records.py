@@ -1,12 +1,14 @@
-"""``sapwood logs``, ``usage`` and ``export`` as they are printed."""
+"""``sapwood logs``, ``bug-report``, ``usage`` and ``export`` as they are printed."""
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -83,6 +85,53 @@ def test_following_prints_what_comes_and_ends_quietly_at_ctrl_c(
             process.kill()  # where it failed, leaving the block would wait for it for ever
         assert process.stderr.read() == ""
     assert lines().splitlines()[1].endswith(" 5")
+
+
+def test_a_report_is_listed_first_and_saved_where_it_was_asked_for(
+    sapwood: Sapwood, logged: Paths, tmp_path: Path
+) -> None:
+    ran = sapwood("bug-report", "-o", str(tmp_path / "r.zip"))
+    assert (ran.code, ran.err) == (0, "")
+    assert max(widths(ran.out)) <= max(80, len(f"saved: {tmp_path / 'r.zip'}"))
+    listed, _, saved = ran.out.partition("saved: ")
+    assert saved.startswith(str(tmp_path / "r.zip"))
+    for name in ("report.md", "logs/worker-1.log", "manifest.json"):
+        assert name in listed
+    with zipfile.ZipFile(tmp_path / "r.zip") as held:
+        assert held.namelist() == ["report.md", "logs/worker-1.log", "manifest.json"]
+
+
+def test_a_report_as_json_names_its_files(sapwood: Sapwood, logged: Paths, tmp_path: Path) -> None:
+    found = sapwood("bug-report", "-o", str(tmp_path), "--json").document
+    assert Path(found["path"]).parent == tmp_path
+    assert Path(found["path"]).stat().st_size == found["bytes"]
+    assert [file["name"] for file in found["files"]] == ["report.md", "logs/worker-1.log", "manifest.json"]
+    assert all(set(file) == {"name", "bytes", "about", "masked"} for file in found["files"])
+
+
+@pytest.mark.parametrize(("answer", "is_saved"), [("y\n", True), ("n\n", False), ("\n", False)])
+def test_on_a_terminal_nothing_is_saved_without_a_yes(
+    answer: str, is_saved: bool, sapwood: Sapwood, logged: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    ran = sapwood("bug-report", "-o", str(tmp_path / "r.zip"))
+    assert "report.md" in ran.out
+    assert (tmp_path / "r.zip").exists() is is_saved
+    assert ran.code == (0 if is_saved else 130)
+    assert sapwood("bug-report", "-o", str(tmp_path / "yes.zip"), "--yes").code == 0
+
+
+def test_a_report_needs_neither_memory_nor_sound_settings(sapwood: Sapwood, logged: Paths, tmp_path: Path) -> None:
+    logged.database.write_bytes(b"no database" * 1000)
+    logged.config_file.write_text("[")
+    assert sapwood("bug-report", "-o", str(tmp_path / "r.zip")).code == 0
+    ran = sapwood("bug-report", "-o", str(tmp_path / "none" / "r.zip"))
+    assert ran.code == 1
+    assert "-o FILE" in ran.err
 
 
 def test_usage_says_that_nothing_was_sent_and_nothing_spent(sapwood: Sapwood, paths: Paths) -> None:

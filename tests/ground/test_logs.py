@@ -1,10 +1,13 @@
+import asyncio
+import gc
 import logging
+import os
 import re
 from pathlib import Path
 
 import pytest
 
-from agent.logs import Collapse, job_scope, start_logging, stop_logging, trim_logs
+from agent.logs import Collapse, ForeignHandler, job_scope, start_logging, stop_logging, trim_logs
 from agent.paths import Paths
 
 
@@ -46,8 +49,6 @@ def test_the_same_message_collapses_after_five_a_minute_and_is_counted() -> None
 
 
 def test_all_logs_together_stay_under_the_limit(tmp_path: Path) -> None:
-    import os
-
     for age, name in enumerate(("new.log", "mid.log.1", "old.log.2")):
         (tmp_path / name).write_bytes(b"x" * 100)
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
@@ -76,3 +77,62 @@ def test_an_error_is_logged_by_name_and_place_and_none_of_its_words(log_file: Pa
     assert "the sweep of seal failed\n    RuntimeError\n      test_logs.py:" in text
     assert "    caused by ValueError\n" in text
     assert all(line.startswith("    ") for line in text.splitlines()[1:])
+
+
+def test_what_libraries_say_is_masked_and_only_from_warnings_on(log_file: Path) -> None:
+    library = logging.getLogger("httpx")
+    library.info("HTTP Request: GET https://api.example/v1?key=quince")
+    library.warning("retrying https://anna:pw@api.example/v1?key=%s for anna@posta.example\nsecond line", "quince")
+    text = log_file.read_text()
+    assert "WARNING" in text
+    assert " httpx: retrying https://api.example/v1?[…] for [e-mail]\n" in text
+    for word in ("quince", "anna", "second", "GET"):
+        assert word not in text
+
+
+def test_a_loop_that_tells_of_a_failed_task_tells_none_of_its_words(log_file: Path) -> None:
+    async def fail() -> None:
+        raise ValueError("dear diary")
+
+    async def run() -> None:
+        task = asyncio.ensure_future(fail())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        del task
+        gc.collect()
+
+    asyncio.run(run())
+    text = log_file.read_text()
+    assert "asyncio: Task exception was never retrieved" in text
+    assert "ValueError" in text
+    assert "diary" not in text
+
+
+def test_a_librarys_flood_collapses_by_its_template(log_file: Path) -> None:
+    for number in range(50):
+        logging.getLogger("uvicorn.error").warning("connection %d was lost", number)
+    assert log_file.read_text().count("\n") == 5
+
+
+def test_a_librarys_message_that_cannot_be_made_stops_nothing(log_file: Path) -> None:
+    ours = next(each for each in logging.getLogger().handlers if isinstance(each, ForeignHandler))
+    ours.handle(logging.LogRecord("mcp", logging.WARNING, "", 0, "two %s of %s", ("words",), None))
+    ours.handle(logging.LogRecord("mcp", logging.WARNING, "", 0, "another", (), None))
+    assert log_file.read_text().count("\n") == 1
+
+
+def test_a_log_that_is_closed_takes_nothing_from_libraries_any_more(paths: Paths) -> None:
+    before = list(logging.getLogger().handlers)
+    path = start_logging(paths, "tray")
+    start_logging(paths, "gateway")
+    stop_logging()
+    assert logging.getLogger().handlers == before
+    assert path is not None
+
+
+def test_an_empty_crash_file_of_a_live_process_is_not_trimmed_away(tmp_path: Path) -> None:
+    (tmp_path / "worker-1-7.crash.log").touch()
+    os.utime(tmp_path / "worker-1-7.crash.log", (1, 1))
+    (tmp_path / "new.log").write_bytes(b"x" * 300)
+    trim_logs(tmp_path, limit=200)
+    assert [path.name for path in tmp_path.iterdir()] == ["worker-1-7.crash.log"]
