@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -155,14 +156,19 @@ def test_the_bug_report_is_shown_before_it_is_saved(click: Callable[[str], str],
 
 
 def test_where_no_page_can_be_had_the_bug_report_is_saved_and_named(
-    click: Callable[[str], str], desk: Desk, monkeypatch: pytest.MonkeyPatch
+    click: Callable[[str], str], desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(Clicks, "_save_bug_report", lambda _: Path("/d/report.zip"))
+    downloads = tmp_path / "Downloads"
+    downloads.mkdir()
+    monkeypatch.setattr("platformdirs.user_downloads_path", lambda: downloads)
     desk.refuses = AgentFault("the page cannot be shown", "", "")
     assert click("bug-report") == ""
+    (saved,) = downloads.iterdir()
+    with zipfile.ZipFile(saved) as held:
+        assert "report.md" in held.namelist()
     ((title, body),) = desk.told
     assert title == "Sapwood: the bug report is saved"
-    assert "/d/report.zip" in body
+    assert str(saved) in body
 
 
 def test_logs_are_opened_as_a_folder(click: Callable[[str], str], desk: Desk, paths: Paths) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.parse
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -104,13 +108,30 @@ def is_paused(paths: Paths) -> bool:
         return read_paused(home.connection, home.clock.now_ms()).paused_until_ms is not None
 
 
+def page_behind(link: str) -> str:
+    """The page that a browser shows for a one-time link."""
+    assert link.startswith("http://127.0.0.1:")
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor())
+    with opener.open(link, timeout=10) as answer:
+        first = answer.read().decode()
+    found = re.search(r"url=([^\"'>]+)", first)
+    assert found is not None, first
+    with opener.open(urllib.parse.urljoin(link, html.unescape(found[1])), timeout=10) as answer:
+        return str(answer.read().decode())
+
+
 def test_clicks_on_a_real_agent_have_the_effect_that_they_name(
     start_panel: Callable[..., Panel], agent: Agent, paths: Paths, wait_until: Wait, opener: Path
 ) -> None:
     panel = start_panel()
     edit_intent(
         paths,
-        lambda document: document.update(profiles=[{"name": "house", "provider": "ollama", "chat_model": "m"}]),
+        lambda document: document.update(
+            profiles=[
+                {"name": "house", "provider": "ollama", "chat_model": "m"},
+                {"name": "sky", "provider": "openai", "chat_model": "m"},
+            ]
+        ),
     )
     until_registered(panel, agent, wait_until)
     assert agent.tray()["detail"] == "StatusNotifierItem"
@@ -127,9 +148,15 @@ def test_clicks_on_a_real_agent_have_the_effect_that_they_name(
     wait_until(lambda: load_intent(paths).intent.models.active == "house")
     wait_until(lambda: panel.find("house").properties["toggle-state"] == 1)
 
+    def opened(number: int) -> str:
+        wait_until(lambda: len(opener.read_text().splitlines()) >= number, 20, "a page")
+        return opener.read_text().splitlines()[number - 1]
+
     panel.click("Save bug report…")
-    wait_until(lambda: "/enter/" in opener.read_text(), 20, "the page with the report")
-    assert opener.read_text().startswith("http://127.0.0.1:")
+    assert "sapwood" in page_behind(opened(1)).lower()
+    panel.click("sky")
+    assert "api.openai.com" in page_behind(opened(2)), "what is sent where is read before it is agreed to"
+    assert load_intent(paths).intent.models.active == "house"
 
     panel.click("Open logs")
     wait_until(lambda: opener.read_text().splitlines()[-1] == str(paths.log_dir))

@@ -15,8 +15,6 @@ from agent.desktop.tray.menu import MODEL_PREFIX, Key
 from agent.errors import AgentFault, AgentNotRunning, SapwoodError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agent.desktop.folder_dialog import Folder
     from agent.paths import Paths
 
@@ -134,17 +132,14 @@ class Clicks:
             raise
         except AgentFault as problem:
             _log.info("the bug report is saved without being shown first: %s", problem.title)
-            saved = self._save_bug_report()
+            from agent.actions.bug_report import collect, save
+
+            saved = save(collect(self._paths))
             self._outside.tell(
                 "bug-report",
                 "Sapwood: the bug report is saved",
                 f"{saved}: look through it before you send it to anybody; nothing was sent",
             )
-
-    def _save_bug_report(self) -> Path:
-        from agent.actions.bug_report import collect, save
-
-        return save(collect(self._paths))
 
     def _toggle_login(self) -> None:
         from agent.actions.autostart import autostart_status, set_autostart

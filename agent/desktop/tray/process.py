@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from agent import crash
 from agent.clock import SYSTEM_CLOCK, Clock
 from agent.desktop.tray.backend import NoTray, Seen, Sight, Way, choose, look_around, open_backend
 from agent.desktop.tray.clicks import Clicks, Outside
@@ -258,6 +259,7 @@ def _serve(args: CompanionArgs, way: Way, line: CompanionLine, mailbox: Mailbox)
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(crash.in_loop)
         mailbox.deliver_to(lambda message: loop.call_soon_threadsafe(tray.hear, message))
         try:
             result.append(await tray.run())
