@@ -32,7 +32,7 @@ DUMP_BYTES = 64_000
 DUMPS = 20
 LAST_ERRORS = 40
 
-_LOG_NAME = re.compile(r"([A-Za-z]+(?:-\d{1,3})?)\.log(?:\.(\d{1,2}))?")
+_LOG_NAME = re.compile(r"([A-Za-z]+(?:-\d{1,8})?)\.log(?:\.(\d{1,2}))?")
 _FRAME = re.compile(r'(\s*)File "([^"]*)", line (\d{1,7}|\?\?\?) in (\S+)')
 _PLACE = re.compile(r"(\s*)([\w.-]+\.py):(\d{1,7}) (\S+)")
 _LIBRARIES = (

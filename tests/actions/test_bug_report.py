@@ -5,10 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
+import subprocess
 import sys
 import threading
 import time
 import zipfile
+from collections.abc import Callable
 from multiprocessing.connection import Listener
 from pathlib import Path
 
@@ -20,6 +23,7 @@ from agent.actions.checks import process as process_checks
 from agent.db import Database
 from agent.errors import AgentFault, UsageFault
 from agent.paths import Paths, paths_under
+from agent.queue.handling import all_handling
 from agent.supervisor.control import AgentAddress
 from agent.system.identity import own_identity
 from tests.permissions import ordinary_permissions
@@ -233,3 +237,41 @@ def test_a_full_disk_is_said_and_nothing_is_left_of_it(tmp_path: Path, monkeypat
     assert "full" in refused.value.title
     assert refused.value.hint
     assert list(tmp_path.iterdir()) == []
+
+
+# -- from a real process ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGSEGV to send to one process")
+def test_a_worker_that_a_library_brings_down_is_in_the_report(paths: Paths, wait_until: Callable[..., None]) -> None:
+    environment = {**os.environ, "SAPWOOD_POOL__MAX_WORKERS": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "agent.cli.main", "run", "--headless"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as agent:
+        try:
+            wait_until(lambda: _worker_of(paths) is not None, 20, "a worker")
+            worker = _worker_of(paths)
+            assert worker is not None
+            os.kill(worker, signal.SIGSEGV)
+            wait_until(lambda: _worker_of(paths) not in (None, worker), 20, "another worker")
+            report = collect(paths)
+        finally:
+            agent.terminate()
+            assert agent.wait(20) == 0
+    text = report_of(report)
+    dump = next(file for file in report.files if file.name.startswith("crashes/"))
+    assert dump.name.startswith("crashes/01-worker-")
+    assert "Fatal Python error: Segmentation fault" in dump.text
+    assert 'File "agent/worker/loop.py", line ' in dump.text
+    assert "ended: signal 11" in text
+    assert "- state: " in text
+    assert "ok crash dumps: worker-" in text
+    left = [path.name for path in paths.log_dir.glob("*.crash.log") if path.stat().st_size == 0]
+    assert left == [], "what ends well leaves nothing"
+
+
+def _worker_of(paths: Paths) -> int | None:
+    return next((each.pid for each in all_handling(paths)), None)
