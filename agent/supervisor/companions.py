@@ -12,7 +12,7 @@ import multiprocessing
 import os
 import random
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
 from typing import Any
@@ -80,9 +80,6 @@ class Companions:
 
     def __len__(self) -> int:
         return len(self._running)
-
-    def __iter__(self) -> Iterator[Companion]:
-        return iter(self._all.values())
 
     @property
     def sentinels(self) -> list[int]:

@@ -145,9 +145,8 @@ class Supervisor:
             result = self._turn(now, self._clock.now_ms())
             if result is not None:
                 return result
-            # Not the policy's reason: it has a figure that changes with each sample.
-            power = self._power.decision
-            shown = (self._look.paused_until_ms, self._hold_ends_ms, power.mode, power.cause)
+            # What the power policy holds back is in the state; what it would hold back is no news while nobody works.
+            shown = (self._look.paused_until_ms, self._hold_ends_ms)
             self._companion_watch.turn(self._facts, shown, self._intent, now, is_up=self._workforce.is_up)
             self._notices.turn(self._facts, self._storage, self._intent, now, self._clock.now_ms())
             now = self._clock.monotonic()
