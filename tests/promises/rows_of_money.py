@@ -51,4 +51,14 @@ MONEY = (
             "models/providers/test_secrets.py::test_a_key_is_in_no_text_of_a_failure_nor_in_what_it_came_from",
         ),
     ),
+    Row(
+        "a report says what a maintainer needs, and nothing that is its owner's",
+        (
+            "actions/test_bug_report_tells_nothing.py::test_nothing_that_was_planted_survives",
+            "actions/test_bug_report_tells_nothing.py::test_random_names_paths_and_content_never_occur",
+            "actions/test_bug_report_tells_nothing.py::test_what_helps_survives",
+            "actions/test_bug_report.py::test_a_worker_that_a_library_brings_down_is_in_the_report",
+            "ground/test_crash.py::test_every_way_to_fail_leaves_a_dump_that_says_where_and_no_words",
+        ),
+    ),
 )

@@ -6,6 +6,26 @@ from tests.promises.row import Row
 
 DESKTOP = (
     Row(
+        "a memory that is damaged, missing, locked or newer keeps neither the doctor nor a report from its work",
+        (
+            "actions/test_bug_report_tells_nothing.py::test_nothing_survives_where_something_is_broken",
+            "actions/test_bug_report.py::test_a_home_that_was_never_used_has_a_report",
+            "actions/test_bug_report.py::test_a_memory_that_another_program_keeps_for_itself_is_waited_for_briefly",
+            "actions/test_bug_report.py::test_an_agent_that_hangs_is_waited_for_briefly",
+            "cli/test_records.py::test_a_report_needs_neither_memory_nor_sound_settings",
+        ),
+    ),
+    Row(
+        "logs have date, process and job on each line, one file for each process, and cannot fill the disk",
+        (
+            "ground/test_logs.py::test_a_line_carries_time_with_offset_level_pid_process_job_and_kind",
+            "ground/test_logs.py::test_the_same_message_collapses_after_five_a_minute_and_is_counted",
+            "ground/test_logs.py::test_a_librarys_flood_collapses_by_its_template",
+            "ground/test_logs.py::test_all_logs_together_stay_under_the_limit",
+            "ground/test_crash.py::test_dumps_are_bounded_in_number_and_size",
+        ),
+    ),
+    Row(
         "a notification service that is absent, fails to start or never answers costs nobody anything",
         (
             "system/test_notifications.py::test_no_notification_service_is_no_trouble",
