@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import pytest
-
 from agent.actions.home import open_home
-from agent.actions.pausing import pause, resume
 from agent.paths import Paths
 from agent.system.companion import Say
 from tests.browser.conftest import Read, let_in, serve
@@ -27,30 +23,23 @@ Object.defineProperty(document, "hidden", { get: () => window.__hidden ?? false 
 OPEN = "window.__streams.filter((each) => each.readyState !== EventSource.CLOSED).length"
 
 
-@pytest.fixture(autouse=True)
-def _going_on(site: Served) -> Iterator[None]:
-    yield
-    with open_home(site.paths) as home:
-        resume(home)
-
-
 def hide(hidden: bool) -> str:
     return f"window.__hidden = {str(hidden).lower()}; document.dispatchEvent(new Event('visibilitychange'))"
 
 
-def test_a_change_is_seen_without_loading_the_page(read: Read, site: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_is_seen_without_loading_the_page(read: Read, site: Served) -> None:
     reading = read()
     page = reading.page
     reading.open("/work")
     reading.until("document.getElementById('state-name').textContent === 'Stopped'")
-    fail = "document.querySelector('.figures').dataset.old = 'yes'"
-    page.evaluate(fail)
+    needs = page.locator("#state-needs").inner_text()
+    page.evaluate("document.querySelector('.figures').dataset.old = 'yes'")
     with open_home(site.paths) as home, home.connection.write():
         home.connection.run(
             "UPDATE mem_tree_jobs SET status = 'failed' WHERE id IN (SELECT min(id) FROM mem_tree_jobs)"
         )
     site.line.send(Say.STATE)
-    reading.until("document.getElementById('state-needs').textContent.includes('2 jobs failed')")
+    reading.until(f"document.getElementById('state-needs').innerText !== {needs!r}")
     reading.until("!document.querySelector('.figures').dataset.old")
     assert not reading.noticed()
 
@@ -70,13 +59,19 @@ def test_a_hidden_page_listens_to_nothing_and_listens_again_when_seen(read: Read
 def test_what_one_is_reading_is_not_taken_from_under_the_fingers(read: Read, site: Served) -> None:
     reading = read()
     page = reading.page
+    page.clock.install()
     reading.open("/work")
+    needs = page.locator("#state-needs").inner_text()
     page.get_by_role("button", name="Try all again").focus()
     page.evaluate("document.querySelector('.figures').dataset.old = 'yes'")
-    with open_home(site.paths) as home:
-        pause(home)
+    with open_home(site.paths) as home, home.connection.write():
+        home.connection.run(
+            "UPDATE mem_tree_jobs SET status = 'failed' WHERE id IN (SELECT min(id) + 1 FROM mem_tree_jobs)"
+        )
     site.line.send(Say.STATE)
-    page.wait_for_timeout(2_500)
+    reading.until(f"document.getElementById('state-needs').innerText !== {needs!r}")
+    page.clock.fast_forward(5_000)
+    page.evaluate("fetch('/ping').then(() => true)")  # whatever was asked for before this is there by now
     assert page.evaluate("document.querySelector('.figures').dataset.old") == "yes"
 
 

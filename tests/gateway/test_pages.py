@@ -219,7 +219,9 @@ def test_out_of_date_summaries_are_badged(reader: Reader, grown_paths: Paths) ->
 def test_a_passage_stands_between_its_neighbours(reader: Reader) -> None:
     for hit in reader.get("/", q="greenhouse", kind="leaf").tree.css(".hit h2 a"):
         page = reader.get(str(hit.attributes["href"]))
-        if page.tree.css(".text-near"):
+        near = page.texts(".text-near")
+        if near:
+            assert all(len(text) < 520 for text in near)
             return
     pytest.fail("no passage has a neighbour")
 

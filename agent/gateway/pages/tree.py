@@ -21,6 +21,7 @@ PLACE = "/tree"
 TOPS = 60
 CHILDREN = 200
 BEGINNING = 220
+NEAR = 500
 AROUND = 1
 """How many passages before and after one are shown with it."""
 
@@ -69,8 +70,8 @@ async def show_node(request: Request) -> Response:
             "shown": shown,
             "children": tuple(branch.node for branch in shown.children[:CHILDREN]),
             "left_out": shown.left_out + max(0, len(shown.children) - CHILDREN),
-            "before": before,
-            "after": after,
+            "before": tuple(nearest(each.text, end=True) for each in before),
+            "after": tuple(nearest(each.text, end=False) for each in after),
             "where": place_words(shown.origin.path, shown.origin.locator),
             "beginning": beginning,
             "is_named": home.intent.source(shown.origin.source_id) is not None,
@@ -107,6 +108,13 @@ def beginning(text: str) -> str:
     """Return how a text begins, in one line."""
     line = " ".join(text[: 4 * BEGINNING].split())
     return line if len(line) <= BEGINNING else f"{line[:BEGINNING].rsplit(' ', 1)[0]} …"
+
+
+def nearest(text: str, *, end: bool) -> str:
+    """Return what of a neighbour stands next to a passage: the end of the one before it, the beginning of the next."""
+    if len(text) <= NEAR:
+        return text
+    return f"… {text[-NEAR:].partition(' ')[2]}" if end else f"{text[:NEAR].rpartition(' ')[0]} …"
 
 
 ROUTES = [
