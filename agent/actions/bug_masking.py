@@ -21,7 +21,7 @@ WORDS = "[…]"
 REMOVED = "[a line was removed: it named something of yours]"
 # What a name or a path is worth looking for from this length on.
 SHORTEST_NAME = 2
-# A text whose words are mostly not ours is somebody's text: of such a one only its beginning is kept.
+# A text with so many words that are not ours, a fifth of all or more, is somebody's: only its beginning is kept.
 STRANGE_WORDS = 3
 TEXT_CHARS = 2_000
 
@@ -222,7 +222,7 @@ class Masker:
         shown = _SHOWN.sub("?", "".join(pieces))
         if strange:
             counts["words that are not the program's"] += strange
-        if strange >= STRANGE_WORDS and strange * 2 >= ours:
+        if strange >= STRANGE_WORDS and strange * 4 >= ours:
             # Their order and the small words between them would still be somebody's sentence.
             return shown[: shown.index(WORDS) + len(WORDS)]
         return _NEIGHBOURS.sub(WORDS, shown)

@@ -19,6 +19,7 @@ import types
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 
+MESSAGE_CHARS = 600
 _WITHOUT = (
     "agent.models.builtin",
     "agent.models.language",
@@ -34,6 +35,7 @@ _WITHOUT = (
     "agent.actions.trying",
     "agent.actions.settings",
     "agent.cli",
+    "agent.gateway.mcp.guide",
 )
 # What Python, SQLite, sockets and libraries say in faults that matter here, and the names of what we run on. They are
 # no list to be complete: what is missing is masked, which costs a word of a report.
@@ -170,7 +172,9 @@ def _of(code: types.CodeType) -> Iterator[str]:
 
 def _strings(constant: object) -> Iterable[str]:
     if isinstance(constant, str):
-        yield constant
+        # What is longer is no message: a prompt, a page, a table of the database.
+        if len(constant) <= MESSAGE_CHARS:
+            yield constant
     elif isinstance(constant, (tuple, frozenset)):
         for each in constant:
             yield from _strings(each)
