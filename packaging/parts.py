@@ -21,6 +21,8 @@ LIBRARIES_BY_NAME = (
     "anthropic",
     "ollama",
     "openai",
+    # What assistants speak (it is loaded for them alone).
+    "mcp",
     # A codec that e-mails name, and that is found by its name.
     "encodings.idna",
 )

@@ -68,12 +68,14 @@ def run_agent(
     from agent.actions.autostart import repair_autostart
     from agent.logs import start_logging
     from agent.supervisor import Ended, SupervisorArgs, supervise
+    from agent.system.instance_mutex import show_that_it_runs
     from agent.worker.kinds import KIND_NAMES
 
     paths = (find_paths() if paths is None else paths).make()
     level = "DEBUG" if debug else "INFO"
     start_logging(paths, "supervisor", level, to_stderr=debug)
     crash.arm(paths, "supervisor")
+    show_that_it_runs()
     if not once:
         repair_autostart(paths)
     result = supervise(
