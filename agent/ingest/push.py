@@ -33,7 +33,7 @@ from agent.ingest.readers.inbox import (
 )
 from agent.ingest.readers.protocol import Unreadable
 from agent.masking.mask import mask_secrets
-from agent.queue.types import NewJob
+from agent.queue.types import AT_ONCE_MS, NewJob
 from agent.states import SourceKind
 
 if TYPE_CHECKING:
@@ -98,7 +98,9 @@ def push_item(paths: Paths, source_id: str, content: Content, *, name: str | Non
     path = folder / f"{kind}-{identity}.json"
     write_atomically(path, encoded)
     source = SourceIntent(source_id, "inbox", name or source_id, (str(folder),))
-    return PushedItem(source, kind, keys, path, (NewJob.sync_source(source_id),))
+    # Somebody waits for it: it is looked for before what was found by itself.
+    look = replace(NewJob.sync_source(source_id), available_at_ms=AT_ONCE_MS)
+    return PushedItem(source, kind, keys, path, (look,))
 
 
 def keyed(content: Content) -> Content:

@@ -115,7 +115,9 @@ def _write_tx(connection: Connection, look: Look, under: _Under) -> list[NewJob]
         store_stamp(connection, source.id, path, stamp, document=source.kind == "folder")
     _save_cursor(connection, source.id, look.cursor)
     if look.finished:
-        if _looked_before(connection, source.id) and len(look.items) + len(look.moves) <= URGENT_LIMIT:
+        # What was pushed is waited for, the first of it too.
+        known = source.kind == "inbox" or _looked_before(connection, source.id)
+        if known and len(look.items) + len(look.moves) <= URGENT_LIMIT:
             mark_urgent_tx(connection, source.id, [*look.items, *look.moves])
         read_again_tx(connection, source.id)
         _record_tx(connection, source, under.now_ms, problem, _length_tx(connection, look, under))

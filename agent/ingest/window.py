@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.ingest.removal import REMOVAL
-from agent.queue.types import NewJob
+from agent.queue.types import AT_ONCE_MS, NewJob
 from agent.states import ItemState, JobKind
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 URGENT_LIMIT = 200
 """So few changes at once are somebody at work, not a first look: they are read before everything else."""
 
-_AT_ONCE_MS = 1  # due before every row that was enqueued by its time
 _WAITING = (ItemState.GONE, ItemState.FOUND)
 _READY = 2  # the phase of a ready row in the queue's one index (agent/db/schema.py)
 
@@ -146,4 +145,4 @@ def urgent_items(connection: Connection, source_id: str, most: int = URGENT_LIMI
 
 def _job(source_id: str, item_key: str, seen_hash: str | None, *, urgent: bool = False) -> NewJob:
     job = NewJob.ingest_file(source_id, item_key, REMOVAL if seen_hash is None else seen_hash)
-    return replace(job, available_at_ms=_AT_ONCE_MS) if urgent else job
+    return replace(job, available_at_ms=AT_ONCE_MS) if urgent else job

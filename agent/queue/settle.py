@@ -19,7 +19,7 @@ from agent.errors import JobFailure, LeaseLost, Postponed
 from agent.queue.claim import Claim, claim_jobs_tx
 from agent.queue.enqueue import enqueue_many_tx
 from agent.queue.redaction import describe_error, redact_error
-from agent.queue.types import STALE_PAUSE_MS, Defer, Job, NewJob, Plan, StalePlan, backoff_ms
+from agent.queue.types import AT_ONCE_MS, STALE_PAUSE_MS, Defer, Job, NewJob, Plan, StalePlan, backoff_ms
 from agent.queue.wake import send_wake, wake_ports
 from agent.states import FailureClass, JobStatus
 
@@ -83,11 +83,13 @@ UPDATE mem_tree_jobs
    AND status = 'running'
 RETURNING rerun
 """
-# The fresh row that was promised to whoever enqueued while this one ran. Parameters: now, now, id.
-RERUN = """
+# The fresh row that was promised to whoever enqueued while this one ran; one that went before all others does so again
+# (``AT_ONCE_MS``). Parameters: now, now, id.
+RERUN = f"""
 INSERT INTO mem_tree_jobs
        (kind, payload_json, dedupe_key, status, max_attempts, available_at_ms, input_hash, created_at_ms)
-SELECT kind, coalesce(rerun_payload, payload_json), dedupe_key, 'ready', max_attempts, ?,
+SELECT kind, coalesce(rerun_payload, payload_json), dedupe_key, 'ready', max_attempts,
+       CASE WHEN available_at_ms = {AT_ONCE_MS} THEN available_at_ms ELSE ? END,
        coalesce(rerun_input_hash, input_hash), ?
   FROM mem_tree_jobs
  WHERE id = ?

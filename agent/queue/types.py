@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 DEFAULT_MAX_ATTEMPTS = 5
 REEMBED_MAX_ATTEMPTS = 3
 DEFAULT_LOCK_DURATION_MS = 5 * 60 * 1000
+AT_ONCE_MS = 1
+"""When a row is due that goes before every other of its rank: what somebody waits for."""
 REEMBED_BACKFILL_REVISIT_MS = 750
 STALE_PAUSE_MS = 20  # a plan that is stale each time must not spin (11,000 runs a second, measured)
 RETRY_BASE_MS = 60_000

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.bench.harness import Result, Setting, machine
 
-NAMES = ("queue", "claim", "wake", "idle", "tree", "vault", "models", "switch")
+NAMES = ("queue", "claim", "wake", "idle", "tree", "vault", "models", "switch", "push")
 
 
 def main() -> int:
