@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agent.queue.holds import HoldRow
 
 WORKERS_SHOWN = 16
+CRASH_SHOWN_MS = 7 * 86_400_000
 ASK_PATIENCE_S = 1.0
 # A write-ahead log may take 16 MB; with less than a few of these free the next job may find no room.
 FULL_DISK_BYTES = 4_000_000
@@ -102,6 +103,8 @@ class Status:
     config_problem: str | None
     notice: str | None = None
     """What an owner is to be told for some days: the memory was damaged and grown again."""
+    crashed: str = ""
+    """Which process left a crash dump last, for some days, and what takes it along; ``""`` where none did."""
     watching: tuple[Watching, ...] = ()
     """One for each source; empty while the agent does not run."""
     questions: tuple[str, ...] = ()
@@ -180,6 +183,7 @@ def status(home: Home) -> Status:
         running=running,
         config_problem=home.config_problem,
         notice=damage.words if damage is not None else None,
+        crashed=crash_words(home, now_ms),
         watching=watching,
         questions=asked,
         power=power,
@@ -189,6 +193,16 @@ def status(home: Home) -> Status:
         tray=companion_of(answer, "tray"),
         gateway=companion_of(answer, "gateway"),
     )
+
+
+def crash_words(home: Home, now_ms: int) -> str:
+    """Return which process of ours left a crash dump last, within seven days; ``""`` where none did."""
+    from agent.crash import dumps
+
+    found = dumps(home.paths.log_dir)
+    if not found or now_ms - found[0].at_ms > CRASH_SHOWN_MS:
+        return ""
+    return f"{found[0].process} on {iso(found[0].at_ms)}; `sapwood bug-report` takes its dump along"
 
 
 def _place(home: Home) -> str:

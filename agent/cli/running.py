@@ -143,6 +143,8 @@ def status(context: click.Context) -> None:
         facts.append(("tray", found.tray.words))
     if found.notice is not None and found.notice != found.reason:
         facts.append(("notice", found.notice))
+    if found.crashed:
+        facts.append(("crashed", found.crashed))
     if found.questions and asked_words(found.questions) != found.reason:
         facts.append(("asked", asked_words(found.questions)))
     if found.eta_seconds:

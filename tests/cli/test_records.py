@@ -134,6 +134,18 @@ def test_a_report_needs_neither_memory_nor_sound_settings(sapwood: Sapwood, logg
     assert "-o FILE" in ran.err
 
 
+def test_status_and_doctor_name_the_newest_crash_dump_for_some_days(sapwood: Sapwood, logged: Paths) -> None:
+    assert "crashed" not in sapwood("status").out
+    old, new = (logged.log_dir / f"worker-{n}-{n}.crash.log" for n in (1, 2))
+    old.write_text("Fatal Python error: Aborted\n")
+    os.utime(old, (1_000_000, 1_000_000))
+    assert "crashed" not in sapwood("status").out
+    new.write_text("Fatal Python error: Aborted\n")
+    assert "crashed    worker-2 on " in sapwood("status").out
+    assert sapwood("status", "--json").document["crashed"].startswith("worker-2 on ")
+    assert "worker-2 on " in " ".join(sapwood("doctor").out.split())
+
+
 def test_usage_says_that_nothing_was_sent_and_nothing_spent(sapwood: Sapwood, paths: Paths) -> None:
     ran = sapwood("usage", "--days", "7")
     assert "Nothing was sent to any model and nothing was spent in the last 7 days." in ran.out
