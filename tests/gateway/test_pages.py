@@ -106,7 +106,11 @@ def test_every_page_is_whole(reader: Reader, path: str) -> None:
     assert not re.search(r'\son[a-z]+="', page.answer.text)
 
 
-def test_what_is_not_built_is_absent(reader: Reader) -> None:
+def test_what_is_not_built_is_absent(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agent.actions.capabilities import BUILT, Capability
+
+    monkeypatch.setattr("agent.gateway.pages.rendering.BUILT", BUILT - {Capability.MODELS})
+    assert "Models" not in reader.get("/tree").texts("nav .menu a")
     words = reader.get("/?q=greenhouse").words.lower()
     assert "digest" not in words
     assert "topics" not in words
@@ -603,6 +607,13 @@ def test_a_refused_form_leads_back_to_where_it_came_from(reader: Reader) -> None
     page = reader.send("/sources/nope/sync", "/sources?x=1")
     assert page.one("main a").attributes["href"] == "/sources?x=1"
     assert "There are: notes, club-mail, club-chat" in page.main
+
+
+@pytest.mark.parametrize("came_from", ["//evil.example/x", "@evil.example/x"])
+def test_no_link_leads_back_to_elsewhere(reader: Reader, came_from: str) -> None:
+    link = str(reader.send("/sources/nope/sync", came_from).one("main a").attributes["href"])
+    assert link.startswith("/")
+    assert not link.startswith("//")
 
 
 def test_style_and_script_are_served_to_everybody_and_kept(reader: Reader) -> None:
