@@ -160,8 +160,11 @@ class ControlServer:
             return Listener(rf"\\.\pipe\sapwood-{os.urandom(12).hex()}", "AF_PIPE")
         path = self._paths.runtime_dir / "agent.sock"
         if len(os.fsencode(path)) > UNIX_PATH_LIMIT:
-            # mkdtemp makes a folder that is ours alone; its name goes into agent.json.
-            self._folder = Path(tempfile.mkdtemp(prefix=_SHORT_FOLDER))
+            # mkdtemp makes a folder that is ours alone; its name goes into agent.json. An owner's own folder for such
+            # things may be as deep as their home.
+            place = tempfile.gettempdir()
+            is_deep = len(os.fsencode(place)) > UNIX_PATH_LIMIT - 30
+            self._folder = Path(tempfile.mkdtemp(prefix=_SHORT_FOLDER, dir="/tmp" if is_deep else place))
             path = self._folder / "agent.sock"
         path.unlink(missing_ok=True)
         return Listener(str(path), "AF_UNIX", backlog=MAX_CLIENTS)

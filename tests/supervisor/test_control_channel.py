@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Client
@@ -130,6 +131,21 @@ def test_home_with_a_long_path_is_reached_all_the_same(tmp_path: Path) -> None:
         server.close()
     assert not folder.exists()
     assert not paths.agent_file.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a named pipe has no such limit")
+def test_home_and_temporary_folder_with_long_paths_are_reached_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path.joinpath(*["a-folder-with-quite-a-long-name"] * 4)
+    deep.mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    server = ControlServer(paths_under(deep / "home").make(), _answer)
+    server.start()
+    try:
+        assert call(paths_under(deep / "home"), "ping")["ok"] is True
+    finally:
+        server.close()
 
 
 def test_what_a_killed_supervisor_left_behind_is_no_obstacle(paths: Paths) -> None:
