@@ -71,6 +71,9 @@ Name: "login"; Description: "Start Sapwood when I sign in"; Flags: unchecked; Ch
 ; Modules of the version before would be found and loaded.
 Type: filesandordirs; Name: "{app}\_internal"
 
+[UninstallDelete]
+Type: filesandordirs; Name: "{app}\_internal"
+
 [Files]
 Source: "{#Build}\*"; DestDir: "{app}"; Flags: ignoreversion recursesubdirs createallsubdirs
 
