@@ -87,18 +87,33 @@ class _Tried:
         }
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """Start our own program with these words, without streams."""
-        process = subprocess.Popen(
-            [*_program(), *words],
-            cwd=_beside(),
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            creationflags=int(getattr(subprocess, "CREATE_NO_WINDOW", 0)),
-        )
+        """Start our own program with these words; what it complains of is kept."""
+        with self.complaints.open("wb") as complaints:
+            process = subprocess.Popen(
+                [*_program(), *words],
+                cwd=_beside(),
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=complaints,
+                creationflags=int(getattr(subprocess, "CREATE_NO_WINDOW", 0)),
+            )
         self.running.append(process)
         return process
+
+    @property
+    def complaints(self) -> Path:
+        return self.samples.parent / "complaints.txt"
+
+    def last_words(self) -> str:
+        """What the program that was started last said of its end, or else the last line of its log."""
+        logs = sorted(self.paths.log_dir.glob("supervisor*.log"), key=lambda each: each.stat().st_mtime, reverse=True)
+        for path in (self.complaints, *logs[:1]):
+            with contextlib.suppress(OSError):
+                words = " ".join(path.read_text("utf-8", "replace").split())
+                if words:
+                    return words[-LONGEST_QUOTE:]
+        return "it said nothing"
 
     def close(self) -> None:
         """End whatever was started."""
@@ -279,7 +294,7 @@ def _growing(tried: _Tried) -> Iterator[Check]:
         yield Check("workers", False, f"the samples have not grown in {GROW_S:.0f} s", REPORT)
         return
     if code != 0:
-        yield Check("workers", False, f"`sapwood run --once` ended with {code}: {_last_words(tried.paths)}", REPORT)
+        yield Check("workers", False, f"`sapwood run --once` ended with {code}: {tried.last_words()}", REPORT)
         return
     with open_home(tried.paths) as home:
         chunks, summaries = home.connection.all(
@@ -293,28 +308,20 @@ def _growing(tried: _Tried) -> Iterator[Check]:
     yield Check("search", answered, f"{'found' if answered else 'did not find'} what was asked for", REPORT)
 
 
-def _last_words(paths: Paths) -> str:
-    for path in sorted(paths.log_dir.glob("supervisor*.log"), key=lambda each: each.stat().st_mtime, reverse=True):
-        with contextlib.suppress(OSError):
-            lines = path.read_text("utf-8", "replace").strip().splitlines()
-            return lines[-1][-LONGEST_QUOTE:] if lines else ""
-    return "it left no log"
-
-
 def _agent(tried: _Tried) -> Iterator[Check]:
     """Yield whether the agent starts; it runs for the looks that follow."""
     process = tried.start("run")
     end = time.monotonic() + START_S
     while time.monotonic() < end:
         if process.poll() is not None:
-            words = f"it ended with {process.returncode}: {_last_words(tried.paths)}"
+            words = f"it ended with {process.returncode}: {tried.last_words()}"
             yield Check("agent", False, words, REPORT)
             return
         if _said(tried.paths).get("state") not in (None, "starting"):
             yield Check("agent", True, "runs")
             return
         time.sleep(0.05)
-    yield Check("agent", False, f"it has not started in {START_S:.0f} s: {_last_words(tried.paths)}", REPORT)
+    yield Check("agent", False, f"it has not started in {START_S:.0f} s: {tried.last_words()}", REPORT)
 
 
 def _said(paths: Paths) -> dict[str, Any]:
