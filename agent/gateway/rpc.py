@@ -167,10 +167,13 @@ def _data(error: SapwoodError) -> dict[str, str]:
 
 def _unforeseen(error: Exception) -> RpcError:
     _log.error("a call failed by an error nobody caught", exc_info=error)
-    if is_database_fault(error):
+    if isinstance(error, OSError):
+        title, hint = (
+            "the disk did not do what was asked",
+            "make some room on it, then send it again: it is not kept yet",
+        )
+    elif is_database_fault(error):
         title, hint = "the memory cannot be used just now", f"try again in a moment; {DOCTOR}"
-    elif isinstance(error, OSError):
-        title, hint = "the disk did not take it", "nothing was kept: make some room on it, then send it again"
     else:
         title, hint = "something went wrong in Sapwood", "the error is in its log; `sapwood bug-report` collects it"
     return RpcError(INTERNAL_ERROR, title, {"title": title, "detail": type(error).__name__, "hint": hint})

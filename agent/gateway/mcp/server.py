@@ -117,8 +117,8 @@ def _with_doctor(error: SapwoodError) -> SapwoodError:
 
 def _unforeseen(error: Exception) -> SapwoodError:
     _log.error("a call failed by an error nobody caught", exc_info=error)
-    if is_database_fault(error):
-        return SapwoodError("the memory cannot be used just now", type(error).__name__, f"try again; or {DOCTOR}")
     if isinstance(error, OSError):
         return SapwoodError("the disk did not do what was asked", error.strerror or "", "tell its owner")
+    if is_database_fault(error):
+        return SapwoodError("the memory cannot be used just now", type(error).__name__, f"try again; or {DOCTOR}")
     return SapwoodError("something went wrong in Sapwood", "", "tell its owner: `sapwood bug-report` collects why")
