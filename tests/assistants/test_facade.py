@@ -108,3 +108,18 @@ def test_an_answer_stays_in_bounds_with_the_longest_titles_and_texts(grown: Path
             assert size_of(assistants.fetch(home, id)) <= ANSWER_CHARS
         found: Any = assistants.drill_down(home, "club-mail")
         assert size_of(assistants.drill_down(home, found.nodes[0].id)) <= ANSWER_CHARS
+
+
+def test_a_walk_through_what_has_changed_since_is_refused_and_leaves_nothing_out_unsaid(
+    grown: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assistants, "PAGE_NODES", 1)
+    with open_home(grown) as home:
+        top = assistants.drill_down(home, "notes").nodes[0].id
+        first = assistants.drill_down(home, top)
+        assert first.next_cursor is not None
+        second = assistants.drill_down(home, top, cursor=first.next_cursor)
+        assert second.nodes[0].id != first.nodes[0].id
+        home.connection.run("DELETE FROM mem_tree_edges WHERE node_id = ?", (first.nodes[0].id,))
+        with pytest.raises(UsageFault, match="cursor"):
+            assistants.drill_down(home, top, cursor=first.next_cursor)
