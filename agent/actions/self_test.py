@@ -47,7 +47,7 @@ LONGEST_QUOTE = 300
 PAGE_BYTES = 1_000_000
 
 REINSTALL = "this build lacks something: install Sapwood anew, and report it if that does not help"
-REPORT = "please report this, with what `sapwood self-test --debug` says"
+REPORT = "please report this, with the words of this check"
 
 _OF_ONE_SYSTEM = {"dbus_fast": "linux", "winreg": "win32", "_winapi": "win32"}
 """Libraries that only one system has; modules that use them are loaded there alone."""

@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from agent.actions import self_test
@@ -129,6 +131,40 @@ def test_all_of_it_works_and_nothing_is_left(monkeypatch: pytest.MonkeyPatch) ->
         assert list(folder.iterdir()) == []
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM")
+def test_one_that_is_ended_in_the_middle_leaves_nothing_either(
+    monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
+) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="sapwood-st-"))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agent.cli.main", "self-test"],
+        cwd=REPOSITORY,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(lambda: any("run" in words for words in commands_below(process.pid)), 60, "an agent to try")
+        pids = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
+        process.terminate()
+        assert process.wait(30) == 130
+        wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids), 10, "the end of all of them")
+        assert list(folder.iterdir()) == []
+    finally:
+        process.kill()
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def commands_below(pid: int) -> list[list[str]]:
+    try:
+        return [child.cmdline() for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.Error:
+        return []
 
 
 @pytest.mark.slow

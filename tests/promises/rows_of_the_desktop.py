@@ -149,4 +149,44 @@ DESKTOP = (
             "supervisor/test_stop.py::test_the_end_of_a_session_of_windows_ends_the_agent_in_time",
         ),
     ),
+    Row(
+        "a frozen build starts itself only as often as it means to",
+        (
+            "frozen/test_parts.py::test_a_child_process_is_recognised_before_anything_else",
+            "frozen/test_frozen_build.py::test_killing_its_supervisor_leaves_no_process",
+            "frozen/test_frozen_build.py::test_its_hidden_children_are_itself",
+        ),
+    ),
+    Row(
+        "a program that is started without stdin, stdout and stderr does the same as with them",
+        (
+            "frozen/test_closed_streams.py::test_a_command_does_the_same_without_streams",
+            "frozen/test_closed_streams.py::test_the_program_itself_does_the_same_without_streams",
+            "frozen/test_frozen_build.py::test_it_passes_its_own_test_with_all_streams_closed_and_no_desktop",
+            "frozen/test_frozen_build.py::test_it_passes_its_own_test_on_a_desktop_with_closed_streams",
+        ),
+    ),
+    Row(
+        "what a frozen build opens gets its owner's environment, not the build's libraries",
+        (
+            "frozen/test_frozen_build.py::test_what_it_opens_gets_the_environment_of_its_owner",
+            "system/test_streams_and_launch.py::test_frozen_loader_path_is_put_back_to_the_owner_s",
+        ),
+    ),
+    Row(
+        "a frozen build is one folder that is not packed, with nothing in it that it has no use for",
+        (
+            "frozen/test_parts.py::test_a_build_is_one_folder_that_is_not_packed",
+            "frozen/test_frozen_build.py::test_it_carries_nothing_of_tests_and_no_second_sqlite",
+        ),
+    ),
+    Row(
+        "the installer sees an agent that has no window, has it end by its own command, and replaces nothing before",
+        (
+            "frozen/test_installer.py::test_it_compiles_installs_updates_and_removes_under_wine",
+            "frozen/test_installer.py::test_it_asks_the_agent_to_end_by_its_own_command_before_it_replaces_or_removes",
+            "system/test_instance_mutex.py::test_the_agent_holds_the_mutex_that_the_installer_looks_for",
+            "system/test_instance_mutex.py::test_a_start_of_the_agent_shows_that_it_runs",
+        ),
+    ),
 )
