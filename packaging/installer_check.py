@@ -10,6 +10,7 @@ Needs nothing but Python and ``unshare``; what it starts ends with it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -94,7 +95,8 @@ class Wine:
             errors="replace",
         )
         self._lines: Queue[str | None] = Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         self._count = 0
 
     def _read(self) -> None:
@@ -128,9 +130,13 @@ class Wine:
 
     def close(self) -> None:
         """End it and whatever was started in it."""
-        assert self._shell.stdin is not None
         self._shell.kill()
         self._shell.wait()
+        self._reader.join(10)
+        for stream in (self._shell.stdin, self._shell.stdout):
+            assert stream is not None
+            with contextlib.suppress(OSError):
+                stream.close()
 
 
 class Check:
