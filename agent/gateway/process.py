@@ -78,7 +78,8 @@ def listen(port: int) -> socket.socket:
 
 
 def _listen_on(port: int) -> socket.socket:
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # With the protocol said: asyncio sends small answers at once on sockets that name it, and on no others (40 ms).
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if sys.platform == "win32":
             # There the other option lets a second program take the port over while the first one serves on it.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from agent.queue.types import DEFAULT_MAX_ATTEMPTS, NewJob
+from agent.queue.types import AT_ONCE_MS, DEFAULT_MAX_ATTEMPTS, NewJob
 from agent.queue.wake import send_wake, wake_ports
 from agent.states import is_retired_kind
 
@@ -28,6 +28,16 @@ DO UPDATE SET rerun = 1,
               rerun_input_hash = excluded.input_hash
  WHERE status = 'running'
 RETURNING id, rerun
+"""
+
+# What somebody waits for pulls the row that stands for it to the front of its rank: a look that the watcher asked for
+# a moment ago stood behind a thousand others. A row that is not due yet keeps its delay.
+_PULL = """
+UPDATE mem_tree_jobs
+   SET available_at_ms = ?
+ WHERE dedupe_key = ?
+   AND status IN ('ready', 'running')
+   AND available_at_ms <= ?
 """
 
 
@@ -61,6 +71,8 @@ def enqueue_tx(connection: Connection, job: NewJob, now_ms: int, *, registry: Re
         (str(kind), job.payload_json, job.dedupe_key, attempts, available, job.input_hash, now_ms),
     )
     if row is None or row[1]:
+        if available == AT_ONCE_MS:
+            connection.run(_PULL, (AT_ONCE_MS, job.dedupe_key, now_ms))
         return None
     inserted: int = row[0]
     return inserted

@@ -176,3 +176,13 @@ def test_the_command_serves_the_agents_own_home(paths: Paths) -> None:
         [*COMMAND, "mcp"], input=b"", capture_output=True, env=environ_of(paths), timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_small_answers_are_sent_at_once() -> None:
+    import socket
+
+    from agent.gateway.process import listen
+
+    # asyncio sets TCP_NODELAY on sockets that name their protocol alone; without it an answer waits 40 ms for an ACK.
+    with listen(0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP

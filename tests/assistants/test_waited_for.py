@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent.actions.assistants_push import ingest
 from agent.actions.home import open_home
 from agent.ingest.push import DocumentContent
@@ -40,3 +42,28 @@ def test_a_push_that_meets_a_look_under_way_is_looked_for_at_once_again(paths: P
         settle(home.connection, job, NOTHING_TO_DO, home.clock.now_ms())
         again = home.connection.all("SELECT available_at_ms FROM mem_tree_jobs WHERE status = 'ready'")
         assert again == [(AT_ONCE_MS,)]
+
+
+def test_a_push_pulls_a_look_that_was_asked_for_already_to_the_front_and_leaves_a_delayed_one(paths: Paths) -> None:
+    push(paths, "okapi")
+    with open_home(paths) as home:
+        connection, now_ms = home.connection, home.clock.now_ms()
+        for due_ms, then_ms in ((now_ms - 5, AT_ONCE_MS), (now_ms + 60_000, now_ms + 60_000)):
+            connection.run("DELETE FROM mem_tree_jobs")
+            enqueue(connection, replace(NewJob.sync_source("zoo"), available_at_ms=due_ms), now_ms)
+            push(paths, "tapir")
+            assert connection.all("SELECT available_at_ms FROM mem_tree_jobs") == [(then_ms,)]
+
+
+def test_a_push_that_meets_a_look_of_the_watcher_under_way_is_looked_for_at_once(paths: Paths) -> None:
+    registry = Registry.load(KIND_NAMES)
+    push(paths, "okapi")
+    with open_home(paths) as home:
+        connection = home.connection
+        connection.run("DELETE FROM mem_tree_jobs")
+        enqueue(connection, NewJob.sync_source("zoo"), home.clock.now_ms())
+        job = claim_next(connection, registry=registry, worker_id="w", now_ms=home.clock.now_ms())
+        assert job is not None
+        push(paths, "tapir")
+        settle(connection, job, NOTHING_TO_DO, home.clock.now_ms())
+        assert connection.all("SELECT available_at_ms FROM mem_tree_jobs WHERE status = 'ready'") == [(AT_ONCE_MS,)]
