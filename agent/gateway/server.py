@@ -13,6 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agent.clock import Clock
+from agent.system.peer import Peer, peer_of
 
 if TYPE_CHECKING:
     import socket
@@ -25,6 +26,8 @@ CONNECTIONS_AT_ONCE = 500
 KEEP_ALIVE_S = 5
 END_PATIENCE_S = 0.4
 """What requests may still take after the end was asked for. The supervisor gives a second in all."""
+
+_log = logging.getLogger("sapwood.gateway")
 
 
 class Activity:
@@ -70,15 +73,24 @@ class Counted:
 
 
 class PatientProtocol(H11Protocol):
-    """A connection that must not stand there for ever with half a request."""
+    """A connection that is this user's own, and must not stand there for ever with half a request."""
 
     _overdue: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        peer = _peer(transport)
+        if peer in (Peer.OTHER, Peer.GONE):
+            # Before a word of it is read: with the owner's link or cookie it would be let in.
+            if peer is Peer.OTHER:
+                _log.warning("another user of this machine asked for the page and was refused")
+            transport.abort()
+            return
         self._expect()
 
     def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
         super().data_received(data)
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             self._expect()
@@ -102,6 +114,11 @@ class PatientProtocol(H11Protocol):
         self._overdue = None
         if not self.transport.is_closing() and self.conn.their_state is h11.IDLE:
             self.transport.close()
+
+
+def _peer(transport: asyncio.Transport) -> Peer:
+    client, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+    return peer_of(int(client[1]), int(own[1])) if client and own else Peer.GONE
 
 
 def configured(app: ASGIApp) -> uvicorn.Config:
