@@ -158,8 +158,12 @@ def _hear_supervisor(
 
 
 def _look(paths: Paths) -> dict[str, Any]:
+    from agent.actions.by_clicking import needs_on_the_page, words_on_the_page
     from agent.actions.glance import glance
     from agent.actions.home import open_home
+    from agent.models.budget import zone_of
 
     with open_home(paths) as home:
-        return dataclasses.asdict(glance(home))
+        found, now_ms, zone = glance(home), home.clock.now_ms(), zone_of(home.intent.schedule.timezone)
+    said = {"words": words_on_the_page(found, now_ms, zone), "needs": needs_on_the_page(found, now_ms, zone)}
+    return dataclasses.asdict(found) | said

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import pytest
 
+from agent.actions.by_clicking import moment_words
 from agent.actions.capabilities import BUILT, Capability
 from agent.actions.glance import Glance, GlanceProfile
 from agent.desktop.tray.menu import (
@@ -17,7 +18,6 @@ from agent.desktop.tray.menu import (
     Mark,
     Numbers,
     flat,
-    moment_words,
     shape_of,
     shortened,
     show,
@@ -110,7 +110,7 @@ def test_start_at_login_is_a_mark_and_absent_where_it_cannot_be_had() -> None:
             replace(IDLE, state=AgentState.ATTENTION, reason="3 jobs failed; see `sapwood jobs`"),
             "Attention: 3 jobs failed",
         ),
-        (replace(IDLE, state=AgentState.ERROR, reason="see `sapwood logs`"), "Error: see `sapwood logs`"),
+        (replace(IDLE, state=AgentState.ERROR, reason="see `sapwood logs`"), "Error: see “Open logs”"),
         (replace(IDLE, state=AgentState.ERROR, reason="no room"), "Error: no room"),
         (replace(IDLE, state=AgentState.STARTING), "Starting"),
         (replace(IDLE, state=AgentState.STOPPED, running=False), "Not running"),

@@ -651,3 +651,9 @@ def test_an_error_of_ours_is_told_with_what_to_do(reader: Reader, monkeypatch: p
     assert page.one("h1").text() == "The lamp is out"
     assert "lamp set" in page.one(".note code").text()
     assert page.texts("nav .menu a"), "the menu is still there"
+
+
+def test_a_newcomer_is_told_what_to_click_and_never_what_to_type(newcomer: Reader) -> None:
+    for path in ("/", "/tree", "/sources", "/sources/add", "/work", "/models", "/settings", "/welcome"):
+        assert "<code>sapwood" not in newcomer.get(path).answer.text, path
+    assert "Sapwood was ended" in newcomer.get("/tree").one("#state").text()

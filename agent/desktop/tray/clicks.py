@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.actions.by_clicking import in_the_tray
 from agent.desktop.tray.menu import MODEL_PREFIX, Key
 from agent.errors import AgentFault, AgentNotRunning, SapwoodError
 
@@ -54,9 +55,12 @@ class Clicks:
             # The title alone: a detail may be a path, and notifications are shown where others see them.
             title = error.title if isinstance(error, SapwoodError) else f"that failed ({type(error).__name__})"
             hint = error.hint if isinstance(error, SapwoodError) else "`sapwood logs` says more"
-            self._outside.tell(f"click:{key}", f"Sapwood: {title}", hint)
+            self._tell(f"click:{key}", f"Sapwood: {title}", hint)
             return title
         return ""
+
+    def _tell(self, key: str, title: str, body: str) -> None:
+        self._outside.tell(key, title, in_the_tray(body))
 
     def _act(self, key: str) -> None:
         if key == Key.OPEN:
@@ -101,7 +105,7 @@ class Clicks:
             if profile is None or home.intent.is_local(profile) or profile.has_consent():
                 used = use_model(home, name)
                 if used.problem:
-                    self._outside.tell(f"model:{name}", f"Sapwood: {name} cannot work yet", used.problem)
+                    self._tell(f"model:{name}", f"Sapwood: {name} cannot work yet", used.problem)
                 return
         # What is sent where, and about how much of it there is, wants a page to be read on.
         self._outside.open_page(self._paths, f"models/{name}/consent")
@@ -123,7 +127,7 @@ class Clicks:
             added = add(home, [path])
         items = "1 item" if added.items == 1 else f"{added.items:,} items"
         unread = f"; {len(added.unreadable):,} cannot be read, see `sapwood sources`" if added.unreadable else ""
-        self._outside.tell(f"added:{added.source_id}", "Sapwood: the folder is added", f"{items} found{unread}")
+        self._tell(f"added:{added.source_id}", "Sapwood: the folder is added", f"{items} found{unread}")
 
     def _bug_report(self) -> None:
         try:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
+from agent.actions.by_clicking import in_the_tray, pause_words
 from agent.actions.capabilities import BUILT, Capability
 from agent.actions.glance import Glance
 from agent.desktop.tray.pictures import Picture, picture_of
@@ -92,7 +92,7 @@ def show(facts: Facts, now_ms: int) -> Shown:
     """Return what the tray shows at a moment (UTC ms). Pure, but for the zone that the machine is in."""
     line = facts.trouble or state_line(facts.glance, now_ms)
     found = facts.glance
-    needs = "".join(f"\n{need}" for need in found.needs if need not in found.reason)
+    needs = "".join(f"\n{in_the_tray(need)}" for need in found.needs if need not in found.reason)
     return Shown(
         picture_of(found),
         f"{NAME}: {line}{needs}" if needs else f"{NAME}: {line}",
@@ -161,9 +161,7 @@ def _model_label(name: str, where: str) -> str:
 def state_line(found: Glance, now_ms: int) -> str:
     """Return what the agent does in a few words, to be read by a person who glances at it."""
     if found.state is AgentState.PAUSED and found.paused_until_ms is not None:
-        if found.is_paused_for_good:
-            return "Paused until you resume"
-        return f"Paused until {moment_words(found.paused_until_ms, now_ms)}"
+        return f"Paused {pause_words(found, now_ms)}"
     if found.is_offline and found.state in (AgentState.IDLE, AgentState.GROWING):
         return f"Offline: {_plain(found.reason.partition('; until')[0])}"
     return {
@@ -180,7 +178,7 @@ def state_line(found: Glance, now_ms: int) -> str:
 def _plain(reason: str) -> str:
     """Return a reason without what is to be typed: who looks at a menu has no terminal before them."""
     clauses = [clause for clause in reason.split("; ") if "`" not in clause]
-    return "; ".join(clauses) or reason
+    return "; ".join(clauses) or in_the_tray(reason)
 
 
 def shortened(line: str) -> str:
@@ -190,16 +188,6 @@ def shortened(line: str) -> str:
         return line
     cut = line[: LINE_LENGTH - 1].rpartition(" ")[0] or line[: LINE_LENGTH - 1]
     return f"{cut.rstrip(' ,;:')}…"
-
-
-def moment_words(at_ms: int, now_ms: int) -> str:
-    """Return a moment for a person of this machine's zone: ``14:30``, ``tomorrow 06:00``, ``Fri 5 June 06:00``."""
-    at, now = (datetime.fromtimestamp(ms / 1000, UTC).astimezone() for ms in (at_ms, now_ms))
-    if at.date() == now.date():
-        return f"{at:%H:%M}"
-    if at.date() == now.date() + timedelta(days=1):
-        return f"tomorrow {at:%H:%M}"
-    return f"{at:%a} {at.day} {at:%B %H:%M}"
 
 
 @dataclass

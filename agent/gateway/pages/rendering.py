@@ -63,6 +63,8 @@ class Head:
     needs: tuple[str, ...] = ()
     share: float | None = None
     is_paused: bool = False
+    said: str = ""
+    """The words as the command line says them."""
 
 
 async def show_page(
@@ -174,7 +176,8 @@ def _of_request(request: Request, place: str) -> dict[str, Any]:
 def _of_home(home: Home) -> dict[str, Any]:
     from agent.models.budget import zone_of
 
-    return {"zone": zone_of(home.intent.schedule.timezone), "head": _head(home)}
+    zone = zone_of(home.intent.schedule.timezone)
+    return {"zone": zone, "head": _head(home, zone)}
 
 
 def _make(paths: Paths, template: str, load: Load | None, given: Mapping[str, Any], status: int) -> Response:
@@ -212,16 +215,19 @@ def _made_error(named: Mapping[str, Any], error: SapwoodError) -> Response:
     return _answer("error.html", {"again": "/", **named, "error": error}, status_of(error))
 
 
-def _head(home: Home) -> Head:
+def _head(home: Home, zone: tzinfo | None) -> Head:
     from agent.actions.glance import glance
 
-    return head_of(glance(home))
+    return head_of(glance(home), home.clock.now_ms(), zone)
 
 
-def head_of(found: Glance) -> Head:
+def head_of(found: Glance, now_ms: int, zone: tzinfo | None) -> Head:
     """Return what stands above a page. Pure."""
+    from agent.actions.by_clicking import needs_on_the_page, words_on_the_page
+
     is_paused = found.paused_until_ms is not None or found.is_paused_for_good
-    return Head(str(found.state), found.words, found.needs, found.share, is_paused)
+    words, needs = words_on_the_page(found, now_ms, zone), needs_on_the_page(found, now_ms, zone)
+    return Head(str(found.state), words, needs, found.share, is_paused, found.words)
 
 
 def _answer(template: str, named: Mapping[str, Any], status: int) -> Response:
@@ -246,6 +252,7 @@ def environment() -> Environment:
     made.filters.update(
         segment=segment, clean=clean, sentence=sentence, prose=prose, count=count_words, number=number_words,
         bytes=_size_words, moment=moment_words, day=day_words, machine=machine_time, span=_span_words,
+        at_moments=_with_moments,
     )  # fmt: skip
     made.globals.update(head=None, zone=None, notice=None, example_path=_example_path())
     return made
@@ -257,6 +264,13 @@ def _example_path() -> str:
         return str(Path.home() / "Documents")
     except RuntimeError:
         return "Documents"
+
+
+def _with_moments(text: str, zone: tzinfo | None) -> str:
+    from agent.actions.by_clicking import with_moments
+    from agent.clock import SYSTEM_CLOCK
+
+    return with_moments(text, SYSTEM_CLOCK.now_ms(), zone)
 
 
 @functools.cache
@@ -319,10 +333,16 @@ def sentence(text: str) -> str:
 
 
 def prose(text: str) -> Markup:
-    """Return a text of ours with what stands between back quotes as code; all of it is escaped."""
+    """Return a text of ours with what stands between back quotes as code; all of it is escaped.
+
+    A command that the page has a place for is said by that place.
+    """
     from markupsafe import Markup, escape
 
-    pieces = str(text).split("`")
+    from agent.actions.by_clicking import on_the_page
+
+    text = on_the_page(str(text))
+    pieces = text.split("`")
     if len(pieces) % 2 == 0:
         return escape(text)
     return Markup().join(
