@@ -42,6 +42,18 @@ _IPV6 = re.compile(r"(?<![\w:])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4}(?:%\w{1,16})
 _ID = re.compile(r"(?<!\w)(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?=\d*[a-f])[0-9a-f]{12,64})(?!\w)", re.I)
 _PHONE = re.compile(r"(?:(?<!\w)\+\d|(?<![\w.:+-])\(?0\d)[\d ()/-]{5,20}\d(?![\w:-])")
 _NUMBER = re.compile(r"(?<!\w)\d{7,}(?!\w)")
+# Nine digits or more in groups, as people write numbers that reach or name somebody; a date has eight.
+_GROUPS = re.compile(
+    r"(?<![\w.:+-])(?!\d{4}-\d\d-\d\d\b)(?=(?:\d[ /-]?){9})\d{2,6}(?:[ /-]\d{2,4}){1,5}(?![\w:-]|\.\d)"
+)
+# What is not seen may cut a name or a key into pieces that no pattern knows: marks of width zero, and every second byte
+# of UTF-16; as themselves, and as programs quote them.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f\xad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
+    r"|\\+(?:x(?:00|ad)|u(?:0000|00ad|200[b-f]|202[a-e]|206[0-9a-f]|feff))|%00|%e2%80%8[b-f]|%c2%ad",
+    re.I,
+)
+_SPELT = re.compile(r"(?<!\w)[^\W\d](?:[^\w\n]{1,3}[^\W\d](?!\w)){3,}")
 # What hangs together without a blank is one thing: a path, an address, a name with its ending.
 _THING = re.compile(r"[^\s=,;()\[\]{}<>\"'`|]+")
 _RUN = re.compile(r"\w+")
@@ -143,7 +155,7 @@ class Masker:
 
     def _masked(self, text: str) -> tuple[str, tuple[tuple[str, int], ...]]:
         counts: Counter[str] = Counter()
-        text = " ".join(text.split())
+        text = " ".join(_UNSEEN.sub("", text).split())
 
         def put(kind: str, mark: str) -> Callable[[re.Match[str]], str]:
             def one(_match: re.Match[str]) -> str:
@@ -172,7 +184,9 @@ class Masker:
         text = _IPV6.sub(lambda match: self._address(match, counts), text)
         text = _ID.sub(put("identifiers", "[id]"), text)
         text = _PHONE.sub(put("numbers", "[number]"), text)
+        text = _GROUPS.sub(put("numbers", "[number]"), text)
         text = _NUMBER.sub(put("numbers", "[number]"), text)
+        text = _SPELT.sub(put("words that are not the program's", WORDS), text)
         return self._own_words(text, counts), tuple(counts.items())
 
     def _url(self, url: str, counts: Counter[str]) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import string
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,37 @@ def test_a_name_that_is_a_common_word_leaves_every_sentence_whole(name: str) -> 
 def test_names_are_found_in_spite_of_case_and_by_whole_words() -> None:
     masker = Masker(Known(users={"Anka"}, hosts={"Brloh"}, sources={"Denik": "source-1"}))
     assert masker.text("source DENIK of ANKA on brloh failed") == "source source-1 of [user] on [host] failed"
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        "\u200b".join,
+        "\u00ad".join,
+        "\x00".join,
+        "\\x00".join,
+        "\\u200b".join,
+        "\\\\u0000".join,
+        "%00".join,
+        " ".join,
+        ".".join,
+        ", ".join,
+    ],
+)
+def test_a_name_or_a_key_in_single_letters_is_found_all_the_same(cut: Callable[[str], str]) -> None:
+    masker = Masker(Known(users={"zdenkap"}))
+    for name in ("zdenkap", "Ploskonos", "Krkavec"):
+        shown = masker.text(f"cannot read {cut(name)}: no such file")
+        assert shown in ("cannot read […]: no such file", "cannot read [user]: no such file"), name
+    if cut("ab").strip(" .,a") != "b":
+        assert masker.text(cut("sk-proj-Zr8kQ2vN7wXy4LmPa9TbHc3DfGj6Ks1U")) == "[secret]"
+
+
+@pytest.mark.parametrize("number", ["601 777 333", "601-777-333", "0601 777 333", "785613/1234", "1234 5678 9012"])
+def test_a_number_in_groups_is_masked_and_a_date_is_not(number: str) -> None:
+    assert Masker(Known()).text(f"failed: {number} was there") == "failed: [number] was there"
+    for kept in ("2026-03-01 10:00:00 12 jobs", "pid 1234 5678", "12 of 34, 56 left"):
+        assert Masker(Known()).text(kept) == kept
 
 
 def test_the_last_look_takes_whole_lines_and_counts_them() -> None:
