@@ -104,16 +104,24 @@ else:
             """Stop listening."""
             self._socket.close()
 
+    class _Sender:
+        """A thread's socket to send from; closed with its thread, for nobody else could."""
+
+        def __init__(self, own: socket.socket) -> None:
+            self.pid = os.getpid()
+            self.socket = own
+            self.socket.setblocking(False)
+
+        def __del__(self) -> None:
+            self.socket.close()
+
     _senders = threading.local()
 
     def _sender() -> socket.socket:
-        held: tuple[int, socket.socket] | None = getattr(_senders, "held", None)
-        if held is None or held[0] != os.getpid():
-            sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            sender.setblocking(False)
-            held = (os.getpid(), sender)
-            _senders.held = held
-        return held[1]
+        held: _Sender | None = getattr(_senders, "held", None)
+        if held is None or held.pid != os.getpid():
+            held = _senders.held = _Sender(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        return held.socket
 
     def send_wake(ports: Sequence[int]) -> None:
         """Wake the workers with these numbers. Never raises, never blocks."""

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import select
+import threading
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -20,7 +23,7 @@ from agent.queue import (
     unregister_workers,
     wake_workers,
 )
-from agent.queue.wake import MAX_DATAGRAMS, wake_ports
+from agent.queue.wake import MAX_DATAGRAMS, send_wake, wake_ports
 from tests.queue.conftest import ME, Queue
 
 
@@ -143,3 +146,14 @@ def test_another_process_wakes_this_one(
     child.join(30)
     assert child.exitcode == 0
     assert queue.take().dedupe_key == "seal:t:0"
+
+
+def test_a_thread_that_woke_somebody_leaves_no_socket_open(sleeper: WakeSocket) -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        thread = threading.Thread(target=send_wake, args=([sleeper.port],))
+        thread.start()
+        thread.join()
+        gc.collect()
+    assert is_awake(sleeper)
+    assert [str(each.message) for each in said] == []
