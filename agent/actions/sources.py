@@ -149,7 +149,7 @@ def add(
         )
         items += looks[-1].items
     unreadable = tuple(Unreadable(each.path, each.reason) for look in looks for each in look.unreadable)
-    title = name or found[0].stem if found[0].is_file() else name or found[0].name
+    title = name or (found[0].stem if found[0].is_file() else found[0].name) or str(found[0])
     source = SourceIntent(
         id=_free_id(home, title, given=name is not None),
         kind=kind,

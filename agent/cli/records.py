@@ -129,5 +129,5 @@ def _list(output: Output, report: Report) -> None:
         [(file.name, size_words(file.bytes), file.masked or "", file.about) for file in report.files],
         numbers=("size", "masked"),
     )
-    taken = ", ".join(f"{count:,} {kind}" for kind, count in report.masked.items())
+    taken = ", ".join(f"{kind} ({count:,})" for kind, count in report.masked.items())
     output.line(f"taken out: {taken}" if taken else "nothing had to be taken out")

@@ -55,7 +55,7 @@ def run(context: click.Context, headless: bool, once: bool, workers: int | None,
         from agent.actions.keys import started_at_login
 
         started_at_login(paths)
-    greeting = "" if quiet else "the agent runs; Ctrl-C or `sapwood stop` ends it"
+    greeting = "" if quiet else "the agent runs; `sapwood open` shows its page, Ctrl-C or `sapwood stop` ends it"
     # Nobody looks at a login: what it says ends in the session's journal, where nobody wants a line every few seconds.
     with nullcontext() if at_login else Progress(paths, greeting=greeting):
         result = run_agent(

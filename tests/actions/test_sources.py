@@ -10,6 +10,7 @@ from agent.actions.home import Home, open_home
 from agent.actions.sources import add, sources, sync
 from agent.config import load_intent
 from agent.errors import UsageFault
+from agent.ingest.survey import Survey
 from agent.ledger import read_ledger
 from agent.paths import Paths
 from agent.queue.types import NewJob
@@ -39,6 +40,13 @@ def test_added_source_stands_in_the_intent_and_is_looked_at(home: Home, paths: P
     assert held.private
     assert held.exclude == ("*.bak",)
     assert queued(home) == ["sync:my-notes"]
+
+
+def test_a_source_always_has_a_name_that_can_be_read(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A whole disk is not counted for this.
+    monkeypatch.setattr("agent.ingest.survey.survey", lambda *_args, **_more: Survey("folder", 0, ()))
+    added = add(home, ["/"], kind="folder")
+    assert added.name == added.paths[0]
 
 
 def test_kind_is_found_out(home: Home, tmp_path: Path, notes: Path) -> None:

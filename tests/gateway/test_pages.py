@@ -557,7 +557,7 @@ def test_the_report_is_shown_whole_before_it_is_saved(
     monkeypatch.setattr(bug_report, "save", save)
     page = reader.get("/help/bug-report")
     assert "# all <well>" in page.one("pre").text()
-    assert "Taken out: 2 addresses." in page.main
+    assert "Taken out: addresses (2)." in page.main
     assert not saved
     said = reader.press(page, "Save it")
     assert str(tmp_path / "report.zip") in said.main

@@ -61,8 +61,13 @@ async def _adding(request: Request, typed: Fields, error: SapwoodError | None = 
     status = 200 if error is None else status_of(error)
     return await show_page(
         request, "source_add.html", place=PLACE, status=status,
-        typed={**typed_words, **ticks}, kinds=BUILT_KINDS, fault=error,
+        typed={**typed_words, **ticks}, kinds=BUILT_KINDS, kind_words=kind_words, fault=error,
     )  # fmt: skip
+
+
+def kind_words(kind: str) -> str:
+    """Return what a kind of source is to a person, with its name where that says nothing to them."""
+    return {"mbox": "mailbox (mbox)", "eml": "single mails (eml)", "irc": "chat log (irc)"}.get(kind, kind)
 
 
 async def add_source(request: Request) -> Response:
@@ -75,7 +80,8 @@ async def add_source(request: Request) -> Response:
     words = f"the source {added.source_id} is named: {count_words(added.items, 'item')} found"
     hints = []
     if added.unreadable:
-        hints.append(f"{count_words(len(added.unreadable), 'file')} cannot be read: the reasons are below.")
+        files = count_words(len(added.unreadable), "file")
+        hints.append(f"{files} cannot be read: once it was looked at, the reasons are listed below.")
     if added.overlaps:
         hints.append(f"It overlaps with {', '.join(added.overlaps)}: what is in both is read for each.")
     then = typed.then(f"/sources/{segment(added.source_id)}")
