@@ -221,7 +221,9 @@ class Check:
 
     def again(self) -> None:
         """An entry that its owner took away is not made again by an update."""
-        self.wine.do(f"wine reg delete '{RUN_KEY}' /v Sapwood /f")
+        self.take_entry_away()
+        self.set_up("/TASKS=login")
+        self.take_entry_away()
         self.set_up("")
         must(self.run_value() == "", "the login entry came back with an update")
 
@@ -290,6 +292,10 @@ class Check:
     def put(self, key: str, words: str) -> None:
         code, said = self.wine.do(f"wine reg add '{key}' /v Sapwood {words} /f")
         must(code == 0, f"the registry takes no value: {said}")
+
+    def take_entry_away(self) -> None:
+        must(self.run_value() != "", "there is no login entry to take away")
+        self.wine.do(f"wine reg delete '{RUN_KEY}' /v Sapwood /f")
 
     def run_value(self) -> str:
         code, said = self.wine.do(f"wine reg query '{RUN_KEY}' /v Sapwood")
