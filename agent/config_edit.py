@@ -142,7 +142,10 @@ def _locked(paths: Paths) -> Iterator[None]:
 def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
     """Replace a file's content: temporary file, fsync, replace, fsync of the folder. Raises ``OSError``."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    # What lies there already is of a process that was killed, or laid out by somebody else, as a file of theirs or a
+    # link: never written into, since keys and tokens go this way.
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
             stream.write(text)

@@ -6,7 +6,10 @@ Nothing is created by asking for a path: ``Paths.make`` does that, with mode 070
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
+import tempfile
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -80,10 +83,40 @@ class Paths:
         return self.runtime_dir / "permits"
 
     def make(self) -> Paths:
-        """Create the four folders with mode 0700 and return self. Raises ``OSError``."""
+        """Create the four folders with mode 0700 and return self. Raises ``OSError``.
+
+        So it does where the runtime folder or what it lies in is another user's: without ``XDG_RUNTIME_DIR`` it is in
+        the temporary folder, where anybody may have been first, and the token of the page would be theirs.
+        """
+        _make_private(self.runtime_dir)
         for folder in (self.config_dir, self.data_dir, self.log_dir, self.runtime_dir):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self
+
+
+def _make_private(folder: Path) -> None:
+    if sys.platform == "win32":
+        return
+    parent = folder.parent
+    if not parent.exists():
+        parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Not by ``parents``, which goes by the umask.
+        parent.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    own = os.geteuid()
+    temporary = Path(tempfile.gettempdir())
+    for each in (parent, folder):
+        owner = each.stat().st_uid
+        # In a container root has folders of others, but in the temporary folder others may lay out folders for root.
+        if owner not in (0, own) and (own != 0 or each.is_relative_to(temporary)):
+            raise PermissionError(
+                errno.EPERM,
+                "this folder is another user's: have SAPWOOD_HOME or XDG_RUNTIME_DIR name one of your own",
+                str(each),
+            )
+    mode = folder.stat().st_mode
+    if mode & 0o077 and folder.stat().st_uid == own:
+        folder.chmod(mode & 0o700)
 
 
 def find_paths(environ: Mapping[str, str] | None = None) -> Paths:
