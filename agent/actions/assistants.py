@@ -14,8 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.actions.assistants_answers import (
-    Above,
-    Below,
     Fetched,
     Found,
     FoundPage,
@@ -24,7 +22,19 @@ from agent.actions.assistants_answers import (
     MemoryStatus,
     Origin,
     SourceState,
-    SourceTop,
+)
+from agent.actions.assistants_levels import (
+    AUTHOR_CHARS,
+    EMPTY_NOTE,
+    PAGE_SOURCES,
+    PRIVATE_NOTE,
+    TITLE_CHARS,
+    above,
+    level,
+    origin_of,
+    place,
+    short_locator,
+    source_level,
 )
 from agent.actions.assistants_paging import ROOM_CHARS, cursor_at, cut, fill, fitting, offset_of
 from agent.actions.home import NOT_RUNNING
@@ -33,13 +43,8 @@ from agent.ids import content_hash
 from agent.states import NodeKind, Searched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from agent.actions.home import Home
     from agent.config import SourceIntent
-    from agent.recall.levels import Page
-    from agent.recall.provenance import Origin as StoredOrigin
-    from agent.recall.provenance import Parent
     from agent.recall.search import Hit
 
 HITS = 8
@@ -47,18 +52,10 @@ MAX_HITS = 20
 DEPTH = 50
 """How many hits a query has in all. Deeper ones answer it no better than another query would."""
 HIT_CHARS = 1_800
-BELOW_CHARS = 500
-TITLE_CHARS = 160
-AUTHOR_CHARS = 160
-PLACES = 3
-PAGE_NODES = 60
-PAGE_SOURCES = 200
 MAX_REMEMBERED_CHARS = 200_000
 
-PRIVATE_NOTE = "Sources that their owner named private are left out."
 PARTIAL_NOTE = "Not everything is read or understood yet: what is missing here may be found later."
 NOT_YET_NOTE = "Nothing is searchable yet: what the owner named is still to be read. This is not the same as no result."
-EMPTY_NOTE = "The memory is empty: its owner has named nothing to read yet (`sapwood add PATH`, then `sapwood run`)."
 BROKEN_NOTE = "config.toml cannot be read, so private sources are left out until its owner has mended it."
 
 
@@ -157,8 +154,8 @@ def fetch(home: Home, id: str, *, cursor: str | None = None) -> Fetched:
         text="",
         offset=offset,
         characters=len(node.text),
-        origin=_origin(shown.origin),
-        parents=_above(shown.parents),
+        origin=origin_of(shown.origin),
+        parents=above(shown.parents),
         before=before,
         after=after,
         passages=node.leaves,
@@ -186,16 +183,16 @@ def drill_down(home: Home, id: str | None = None, *, cursor: str | None = None) 
 
     _need_memory(home)
     if id is None or not id.strip():
-        return _source_level(home, cursor)
+        return source_level(home, _readable(home), cursor)
     source = home.intent.source(id.strip())
     if source is not None and _is_readable(home, source.id):
-        return _level(home, source.id, source.name, partial(top_of, home.connection, source.id), (), cursor)
+        return level(home, source.id, source.name, partial(top_of, home.connection, source.id), (), cursor)
     whole, kind = _node(home, id)
     if kind is NodeKind.LEAF:
         raise UsageFault("nothing is below a passage", whole, "fetch it: it is the owner's own words")
     shown = show(home.connection, whole, 0, home.intent)
     children = partial(below, home.connection, whole)
-    return _level(home, whole, shown.node.title, children, _above(shown.parents), cursor)
+    return level(home, whole, shown.node.title, children, above(shown.parents), cursor)
 
 
 def status(home: Home) -> MemoryStatus:
@@ -303,9 +300,13 @@ def _is_readable(home: Home, source_id: str) -> bool:
     return readable is None or source_id in readable
 
 
-def _source(home: Home, word: str) -> SourceIntent:
+def _readable(home: Home) -> list[SourceIntent]:
     readable = readable_sources(home)
-    sources = [each for each in home.intent.sources if readable is None or each.id in readable]
+    return [each for each in home.intent.sources if readable is None or each.id in readable]
+
+
+def _source(home: Home, word: str) -> SourceIntent:
+    sources = _readable(home)
     named = [each for each in sources if each.id == word] or [each for each in sources if each.name == word]
     if len(named) == 1:
         return named[0]
@@ -386,135 +387,15 @@ def _found(home: Home, hit: Hit, query: str, room: int) -> Found:
             source_id=hit.source_id,
             source_name=None if source is None else cut(source.name, TITLE_CHARS),
             path=hit.path,
-            place=_place(hit.path, hit.locator),
-            locator=_short_locator(hit.locator),
+            place=place(hit.path, hit.locator),
+            locator=short_locator(hit.locator),
             author=cut(hit.author, AUTHOR_CHARS),
             time=hit.time,
             last_time=hit.time,
         ),
-        parents=_above(hit.parents),
+        parents=above(hit.parents),
     )
-
-
-def _origin(stored: StoredOrigin) -> Origin:
-    return Origin(
-        source_id=stored.source_id,
-        source_name=cut(stored.source_name, TITLE_CHARS),
-        path=stored.path,
-        place=_place(stored.path, stored.locator),
-        locator=_short_locator(stored.locator),
-        author=cut(stored.author, AUTHOR_CHARS),
-        time=stored.time,
-        last_time=stored.last_time,
-    )
-
-
-def _place(path: str | None, locator: dict[str, Any] | None) -> str | None:
-    from agent.actions.memory import place_words
-
-    return place_words(path, locator) or None
-
-
-def _short_locator(locator: dict[str, Any] | None) -> dict[str, Any] | None:
-    if locator is None or not isinstance(locator.get("places"), list):
-        return locator
-    return {**locator, "places": locator["places"][:PLACES]}
-
-
-def _above(parents: Iterable[Parent]) -> tuple[Above, ...]:
-    return tuple(Above(parent.node_id, parent.level, cut(parent.title, TITLE_CHARS)) for parent in parents)
 
 
 def _as_is(item: SourceState, _room: int) -> SourceState:
     return item
-
-
-def _source_level(home: Home, cursor: str | None) -> Level:
-    readable = readable_sources(home)
-    sources = [each for each in home.intent.sources if readable is None or each.id in readable]
-    question = ("sources", *(each.id for each in sources))
-    offset = offset_of(cursor, *question)
-    tops = fill(partial(_source_top, home, each) for each in sources[offset : offset + PAGE_SOURCES])
-    end = offset + len(tops)
-    notes = [] if home.intent.sources else [EMPTY_NOTE]
-    if len(sources) < len(home.intent.sources):
-        notes.append(PRIVATE_NOTE)
-    return Level(
-        of=None,
-        title=None,
-        total=len(sources),
-        nodes=(),
-        sources=tops,
-        parents=(),
-        next_cursor=cursor_at(end, *question) if end < len(sources) else None,
-        notes=tuple(notes),
-    )
-
-
-def _source_top(home: Home, source: SourceIntent, room: int) -> SourceTop:
-    from agent.recall.levels import count_source, top_of
-    from agent.recall.show import node_of
-
-    page = top_of(home.connection, source.id, 1)
-    counts = count_source(home.connection, source.id)
-    only = node_of(home.connection, *page.nodes[0]) if page.total == 1 and page.nodes else None
-    return SourceTop(
-        source_id=source.id,
-        name=cut(source.name, TITLE_CHARS) or source.id,
-        kind=source.kind,
-        items=counts.items,
-        passages=counts.chunks,
-        summaries=counts.summaries,
-        tops=page.total,
-        node_id=None if only is None else only.node_id,
-        title=None if only is None else cut(only.title, TITLE_CHARS),
-        text=None if only is None else cut(only.text, min(BELOW_CHARS, room)),
-    )
-
-
-def _level(
-    home: Home,
-    of: str,
-    title: str | None,
-    look: Callable[[int, int], Page],
-    parents: tuple[Above, ...],
-    cursor: str | None,
-) -> Level:
-    # What is there is a part of the question: a cursor through a level that has changed since is refused.
-    total = look(0, 0).total
-    question = ("below", of, total)
-    offset = offset_of(cursor, *question)
-    page = look(PAGE_NODES, offset)
-    nodes = fill((partial(_below, home, *each) for each in page.nodes), ROOM_CHARS - 3_000)
-    end = offset + len(nodes)
-    return Level(
-        of=of,
-        title=cut(title, TITLE_CHARS),
-        total=page.total,
-        nodes=nodes,
-        sources=(),
-        parents=parents,
-        next_cursor=cursor_at(end, *question) if end < page.total else None,
-        notes=() if page.total else ("Nothing of it is read yet.",),
-    )
-
-
-def _below(home: Home, node_id: str, kind: NodeKind, room: int) -> Below:
-    from agent.recall.provenance import chunk_origin, summary_origin
-    from agent.recall.show import node_of
-
-    node = node_of(home.connection, node_id, kind)
-    origin = (chunk_origin if kind is NodeKind.LEAF else summary_origin)(home.connection, node_id, home.intent)
-    if node is None or origin is None:
-        raise AgentFault("the memory was changed meanwhile", node_id, "ask the same again without a cursor")
-    width = min(BELOW_CHARS, room)
-    return Below(
-        id=node_id,
-        kind=node.kind,
-        level=node.level,
-        title=cut(node.title, TITLE_CHARS),
-        text=cut(node.text, width) or "",
-        cut=len(node.text) > width,
-        passages=node.leaves,
-        origin=_origin(origin),
-    )

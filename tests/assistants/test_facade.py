@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.actions import assistants
+from agent.actions import assistants, assistants_levels
 from agent.actions.assistants_paging import ANSWER_CHARS, size_of
 from agent.actions.home import open_home
 from agent.errors import UsageFault
@@ -113,7 +113,7 @@ def test_an_answer_stays_in_bounds_with_the_longest_titles_and_texts(grown: Path
 def test_a_walk_through_what_has_changed_since_is_refused_and_leaves_nothing_out_unsaid(
     grown: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assistants, "PAGE_NODES", 1)
+    monkeypatch.setattr(assistants_levels, "PAGE_NODES", 1)
     with open_home(grown) as home:
         top = assistants.drill_down(home, "notes").nodes[0].id
         first = assistants.drill_down(home, top)
