@@ -90,8 +90,14 @@ def words_on_the_page(found: Glance, now_ms: int, zone: tzinfo | None = None) ->
 
 
 def needs_on_the_page(found: Glance, now_ms: int, zone: tzinfo | None = None) -> tuple[str, ...]:
-    """Return what wants its owner, as a page says it. Pure."""
-    return tuple(with_moments(on_the_page(need), now_ms, zone) for need in found.needs)
+    """Return what wants its owner beside what the state's words say, as a page says it. Pure."""
+    words = "" if found.state is AgentState.STOPPED else found.words
+    return tuple(with_moments(on_the_page(need), now_ms, zone) for need in needs_beside(found, words))
+
+
+def needs_beside(found: Glance, words: str) -> tuple[str, ...]:
+    """Return what wants the owner that these words do not say already, of themselves or of the same cause. Pure."""
+    return tuple(need for need in found.needs if (need.partition(": ")[2] or need) not in words)
 
 
 def pause_words(found: Glance, now_ms: int, zone: tzinfo | None = None) -> str:

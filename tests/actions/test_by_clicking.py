@@ -70,3 +70,12 @@ def test_the_head_of_a_page_names_what_can_be_clicked_there() -> None:
     assert words_on_the_page(found, NOW_MS) == "name a source with “Sources › Add a source”"
     assert needs_on_the_page(found, NOW_MS) == ("kept: see “Sources”",)
     assert "`" not in words_on_the_page(replace(found, state=AgentState.STOPPED, words="`sapwood run`"), NOW_MS)
+
+
+def test_what_the_state_says_already_is_not_said_again() -> None:
+    words = "the last good config.toml is in use, the new one is broken: line 3"
+    needs = ("config.toml cannot be read: line 3", "2 jobs failed")
+    found = replace(IDLE, state=AgentState.ATTENTION, reason=words, words=words, needs=needs)
+    assert needs_on_the_page(found, NOW_MS) == ("2 jobs failed",)
+    assert needs_on_the_page(replace(found, state=AgentState.STOPPED), NOW_MS) == needs
+    assert show(Facts(found), NOW_MS).tooltip.splitlines()[1:] == ["2 jobs failed"]

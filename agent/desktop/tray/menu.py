@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from agent.actions.by_clicking import in_the_tray, pause_words
+from agent.actions.by_clicking import in_the_tray, needs_beside, pause_words
 from agent.actions.capabilities import BUILT, Capability
 from agent.actions.glance import Glance
 from agent.desktop.tray.pictures import Picture, picture_of
@@ -92,7 +92,7 @@ def show(facts: Facts, now_ms: int) -> Shown:
     """Return what the tray shows at a moment (UTC ms). Pure, but for the zone that the machine is in."""
     line = facts.trouble or state_line(facts.glance, now_ms)
     found = facts.glance
-    needs = "".join(f"\n{in_the_tray(need)}" for need in found.needs if need not in found.reason)
+    needs = "".join(f"\n{in_the_tray(need)}" for need in needs_beside(found, found.reason))
     return Shown(
         picture_of(found),
         f"{NAME}: {line}{needs}" if needs else f"{NAME}: {line}",
