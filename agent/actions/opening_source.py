@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,14 @@ from agent.launch import open_outside
 
 if TYPE_CHECKING:
     from agent.actions.home import Home
+
+
+# What programs begin with: scripts, and those of Linux, Windows and macOS.
+_PROGRAMS = (b"#!", b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+# Folders that macOS starts or installs where others are shown.
+_BUNDLES = frozenset(
+    {".app", ".action", ".bundle", ".mpkg", ".pkg", ".prefpane", ".saver", ".scptd", ".service", ".workflow"}
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,23 @@ def open_source(home: Home, node: str) -> OpenedSource:
     if not any(real.is_relative_to(Path(root).resolve()) for root in source.paths):
         raise AgentFault("the file lies outside its source", str(path), "open it yourself, if you know it")
     is_shown = is_text_name(real.name) or is_mail_name(real.name)
-    target = real if is_shown and real.is_file() else real.parent
+    target = real if is_shown and real.is_file() and not _is_program(real) else _plain_folder(real.parent)
+    if not any(target.is_relative_to(Path(root).resolve().parent) for root in source.paths):
+        raise AgentFault("a desktop would start this instead of showing it", str(path), "its text is on its own page")
     open_outside(str(target))
     return OpenedSource(target, target != real)
+
+
+def _is_program(path: Path) -> bool:
+    """Return whether a file may be run and begins like a program, whatever it is called."""
+    try:
+        with path.open("rb") as file:
+            return os.access(path, os.X_OK) and file.read(4).startswith(_PROGRAMS)
+    except OSError:
+        return True
+
+
+def _plain_folder(folder: Path) -> Path:
+    """Return the innermost folder that is shown rather than started, and lies in none that is started."""
+    bundles = [each for each in (folder, *folder.parents) if each.suffix.lower() in _BUNDLES]
+    return bundles[-1].parent if bundles else folder

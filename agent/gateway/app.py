@@ -103,7 +103,7 @@ async def _link(request: Request) -> Response:
     try:
         asked = await request.json()
         place = asked.get("to", "") if isinstance(asked, dict) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         place = None
     if not isinstance(place, str) or not is_place(place):
         return errors.told(400, "This is no place of the page", "", 'send {"to": "tree"}, or {"to": ""}', as_json=True)

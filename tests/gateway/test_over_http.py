@@ -42,6 +42,13 @@ def test_a_used_link_still_leads_the_browser_that_used_it(shared: Served) -> Non
     assert "set-cookie" not in again.headers
 
 
+@pytest.mark.parametrize("body", ["[" * 100_000, '{"to":' * 100_000, '{"to":' + "9" * 5_000 + "}", "\x00"])
+def test_rubbish_in_place_of_a_place_is_refused_as_such(shared: Served, body: str) -> None:
+    answer = shared.client().post("/link", content=body, headers=shared.bearer)
+    assert answer.status_code == 400
+    assert answer.json()["error"] == "This is no place of the page"
+
+
 def test_an_invented_link_says_so(shared: Served) -> None:
     answer = shared.client().get("/enter/abcdef?to=tree")
     assert answer.status_code == 403

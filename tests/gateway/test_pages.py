@@ -267,6 +267,40 @@ def test_a_file_that_became_a_link_to_elsewhere_is_not_opened(
     assert not opened
 
 
+@pytest.mark.parametrize(
+    ("name", "program", "wanted"),
+    [
+        ("INSTALL", "#!/bin/sh\n", "own"),
+        ("a.txt", "\x7fELF", "own"),
+        ("Tool.app/Contents/INSTALL", "#!/bin/sh\n", "own"),
+        ("Tool.app/Contents/a.md", "", "own/Tool.app/Contents/a.md"),
+        ("a.txt", "", "own/a.txt"),
+    ],
+)
+def test_what_a_desktop_might_start_is_not_opened(
+    newcomer: Reader,
+    paths: Paths,
+    note: Callable[[str, str], Path],
+    tmp_path: Path,
+    opened: list[str],
+    name: str,
+    program: str,
+    wanted: str,
+) -> None:
+    from agent.queue import LocalContext, Registry, drain_until_idle
+    from agent.worker.kinds import KIND_NAMES
+
+    path = note(name, "the lamp stands in the attic\n")
+    newcomer.send("/sources/add", path=str(tmp_path / "own"), name="lamps")
+    with open_home(paths) as home:
+        drain_until_idle(LocalContext(home.connection, home.clock, home.intent, paths), Registry.load(KIND_NAMES))
+    page = newcomer.get("/", q="lamp", kind="leaf")
+    path.write_text(f"{program}the lamp stands in the attic\n")
+    path.chmod(0o755)  # as all files are on disks that know no rights
+    newcomer.press(page, "Open the file")
+    assert opened == [str(tmp_path / wanted)]
+
+
 def test_a_source_is_named_by_its_path(newcomer: Reader, paths: Paths, note: Callable[[str, str], Path]) -> None:
     folder = note("a.md", "a lamp").parent
     page = newcomer.send(
