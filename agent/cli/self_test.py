@@ -18,7 +18,7 @@ from agent.cli.command import SapwoodCommand, output_of
 )
 @click.pass_context
 def self_test(context: click.Context) -> int:
-    """Try every part of this installation with its real processes: workers, search, page, icon, keyring.
+    """Try every part of this installation with its real processes: workers, search, page, assistants, icon.
 
     It works in a home that is thrown away, reads nothing of yours, ends what it started, and takes less than a minute.
     Exits 1 where something is broken, and says what.

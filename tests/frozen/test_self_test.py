@@ -14,9 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent.actions import self_test
+from agent.actions import self_test, self_test_parts, self_test_trying
 from agent.actions.checks.result import Check
-from agent.actions.self_test import _data_files, _keyring, _modules, _run_closed, _Tried
+from agent.actions.self_test_parts import look_at_data_files, look_at_keyring, look_at_modules
+from agent.actions.self_test_processes import look_at_agent, look_at_growing, run_closed
+from agent.actions.self_test_trying import Tried
 from agent.paths import Paths, paths_under
 from agent.states import KeyState
 from agent.system.keyring import RingAnswer
@@ -25,16 +27,16 @@ from tests.conftest import REPOSITORY
 ON_A_DESKTOP = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR")
 PARTS = [
     *("modules", "libraries", "data files", "built-in model", "sqlite", "keyring", "closed streams", "workers"),
-    *("search", "agent", "page", "tray", "end"),
+    *("search", "agent", "page", "assistants", "tray", "end"),
 ]
 
 
 @pytest.fixture
-def tried(paths: Paths, tmp_path: Path) -> _Tried:
-    return _Tried(paths, tmp_path)
+def tried(paths: Paths, tmp_path: Path) -> Tried:
+    return Tried(paths, tmp_path)
 
 
-def test_a_module_that_cannot_be_loaded_is_named(tried: _Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_cannot_be_loaded_is_named(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.import_module
 
     def lacking(name: str, package: str | None = None) -> object:
@@ -43,13 +45,13 @@ def test_a_module_that_cannot_be_loaded_is_named(tried: _Tried, monkeypatch: pyt
         return real(name, package)
 
     monkeypatch.setattr(importlib, "import_module", lacking)
-    (check,) = _modules(tried)
+    (check,) = look_at_modules(tried)
     assert not check.ok
     assert "agent.tree.flush" in check.detail
     assert "install" in check.remedy
 
 
-def test_a_module_of_another_system_is_not_missed_here(tried: _Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_of_another_system_is_not_missed_here(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.import_module
 
     def elsewhere(name: str, package: str | None = None) -> object:
@@ -58,13 +60,15 @@ def test_a_module_of_another_system_is_not_missed_here(tried: _Tried, monkeypatc
         return real(name, package)
 
     monkeypatch.setattr(importlib, "import_module", elsewhere)
-    assert [check.ok for check in _modules(tried)] == [sys.platform != "win32"]
+    assert [check.ok for check in look_at_modules(tried)] == [sys.platform != "win32"]
 
 
-def test_a_data_file_that_is_not_there_is_named(tried: _Tried, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [check.ok for check in _data_files(tried)] == [True]
-    monkeypatch.setattr(self_test, "_FOLDERS", (("agent.models", "builtin/no-such.npz", 1), ("agent.models", "no", 2)))
-    (check,) = _data_files(tried)
+def test_a_data_file_that_is_not_there_is_named(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [check.ok for check in look_at_data_files(tried)] == [True]
+    monkeypatch.setattr(
+        self_test_parts, "_FOLDERS", (("agent.models", "builtin/no-such.npz", 1), ("agent.models", "no", 2))
+    )
+    (check,) = look_at_data_files(tried)
     assert not check.ok
     assert "agent/models/builtin/no-such.npz" in check.detail
     assert "agent/models/no" in check.detail
@@ -81,27 +85,27 @@ def test_a_data_file_that_is_not_there_is_named(tried: _Tried, monkeypatch: pyte
     ],
 )
 def test_a_login_without_a_keyring_is_well_and_a_child_that_is_no_good_is_not(
-    tried: _Tried, monkeypatch: pytest.MonkeyPatch, answer: RingAnswer, ok: bool
+    tried: Tried, monkeypatch: pytest.MonkeyPatch, answer: RingAnswer, ok: bool
 ) -> None:
     class Ring:
         def look(self) -> RingAnswer:
             return answer
 
-    monkeypatch.setattr(self_test, "SystemKeyring", Ring)
-    assert [check.ok for check in _keyring(tried)] == [ok]
+    monkeypatch.setattr(self_test_parts, "SystemKeyring", Ring)
+    assert [check.ok for check in look_at_keyring(tried)] == [ok]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="descriptors are closed there in another way")
 def test_streams_are_closed_and_not_merely_empty(tmp_path: Path) -> None:
     script = "import os, sys\ntry: os.fstat(1)\nexcept OSError: sys.exit(7)"
-    assert _run_closed([sys.executable, "-c", script], {}, tmp_path) == 7
+    assert run_closed([sys.executable, "-c", script], {}, tmp_path) == 7
 
 
 def test_a_look_that_raises_is_a_broken_part_and_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(_tried: _Tried) -> list[Check]:
+    def breaks(_tried: Tried) -> list[Check]:
         raise RuntimeError("no")
 
-    monkeypatch.setattr(self_test, "_LOOKS", (("this", breaks), ("data files", _data_files)))
+    monkeypatch.setattr(self_test, "_LOOKS", (("this", breaks), ("data files", look_at_data_files)))
     found = self_test.self_test()
     assert not found.ok
     assert [(check.name, check.ok) for check in found.checks] == [("this", False), ("data files", True)]
@@ -171,10 +175,10 @@ def commands_below(pid: int) -> list[list[str]]:
 def test_a_build_whose_workers_do_not_come_up_is_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from agent.actions.demo import throwaway_home
 
-    monkeypatch.setattr(self_test, "_program", lambda: [sys.executable, "-c", "import sys; sys.exit(9)"])
+    monkeypatch.setattr(self_test_trying, "program", lambda: [sys.executable, "-c", "import sys; sys.exit(9)"])
     with throwaway_home() as (paths, samples):
-        broken = _Tried(paths, samples)
-        checks = [*self_test._growing(broken), *self_test._agent(broken)]
+        broken = Tried(paths, samples)
+        checks = [*look_at_growing(broken), *look_at_agent(broken)]
         broken.close()
     assert [(check.name, check.ok) for check in checks] == [("workers", False), ("agent", False)]
     assert "9" in checks[0].detail
