@@ -39,6 +39,8 @@ def peer_of(client_port: int, own_port: int) -> Peer:
         found = judge_peer(_rows(), client_port, own_port, own)
         if found is not Peer.GONE:
             break  # a row may be missed while others come and go
+    if found is Peer.GONE and "microsoft" in os.uname().release.lower():
+        return Peer.UNKNOWN  # Linux within Windows: a browser of Windows has no row here
     return found
 
 

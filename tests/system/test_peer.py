@@ -45,6 +45,21 @@ def test_without_a_table_nothing_is_known() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says who made a connection")
+def test_a_browser_of_the_windows_around_a_linux_is_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    def release(name: str) -> None:
+        monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "box", name, "#1", "x86_64")))
+
+    monkeypatch.setattr("agent.system.peer._rows", lambda: [LISTEN])
+    release("6.6.87.2-microsoft-standard-WSL2")
+    assert peer_of(CLIENT, PORT) is Peer.UNKNOWN
+    monkeypatch.setattr("agent.system.peer._rows", lambda: [LISTEN, OURS, theirs(os.getuid() + 1)])
+    assert peer_of(CLIENT, PORT) is Peer.OTHER
+    monkeypatch.setattr("agent.system.peer._rows", lambda: [LISTEN])
+    release("6.12.0-generic")
+    assert peer_of(CLIENT, PORT) is Peer.GONE
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says who made a connection")
 @pytest.mark.parametrize("family", ["inet", "inet6"])
 def test_a_real_connection_of_this_user_is_its_own_and_gone_once_closed(family: str) -> None:
     with socket.socket() as listening:
