@@ -1,6 +1,7 @@
 """Nobody else gets at what is written for the owner alone: not by being first, not by a link, not by a loose umask."""
 
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -59,10 +60,10 @@ def test_a_runtime_folder_that_another_user_laid_out_is_refused(tmp_path: Path, 
         theirs.mkdir()
         paths.runtime_dir.parent.mkdir()
         paths.runtime_dir.symlink_to(theirs)
-        os.chown(theirs, OTHER, OTHER)
+        shutil.chown(theirs, OTHER, OTHER)
     else:
         paths.runtime_dir.mkdir(parents=True)
-        os.chown(paths.runtime_dir if whose == "the folder" else paths.runtime_dir.parent, OTHER, OTHER)
+        shutil.chown(paths.runtime_dir if whose == "the folder" else paths.runtime_dir.parent, OTHER, OTHER)
     with pytest.raises(PermissionError, match="another user's"):
         paths.make()
 

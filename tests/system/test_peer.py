@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_a_browser_of_the_windows_around_a_linux_is_let_in(monkeypatch: pytest.M
     monkeypatch.setattr("agent.system.peer._rows", lambda: [LISTEN])
     release("6.6.87.2-microsoft-standard-WSL2")
     assert peer_of(CLIENT, PORT) is Peer.UNKNOWN
-    monkeypatch.setattr("agent.system.peer._rows", lambda: [LISTEN, OURS, theirs(os.getuid() + 1)])
+    monkeypatch.setattr("agent.system.peer._rows", lambda: [LISTEN, OURS, theirs(Path("/proc/self").stat().st_uid + 1)])
     assert peer_of(CLIENT, PORT) is Peer.OTHER
     monkeypatch.setattr("agent.system.peer._rows", lambda: [LISTEN])
     release("6.12.0-generic")
