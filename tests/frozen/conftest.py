@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,11 @@ GIVEN = os.environ.get("SAPWOOD_FROZEN_BUILD")
 
 
 @pytest.fixture(scope="session")
-def frozen_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def frozen_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of a build, away from the repository, with a space and a letter of another alphabet in its path."""
     if GIVEN:
-        return Path(GIVEN)
+        yield Path(GIVEN)
+        return
     if importlib.util.find_spec("PyInstaller") is None:
         pytest.skip("nothing to freeze a build with: pip install pyinstaller")
     if sys.platform == "linux" and shutil.which("objdump") is None:
@@ -45,7 +47,9 @@ def frozen_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     shutil.rmtree(work / "build", ignore_errors=True)
-    return work / "прог рамма" / "sapwood"
+    yield work / "прог рамма" / "sapwood"
+    # Of what tests leave behind pytest keeps the last three, and this is large.
+    shutil.rmtree(work, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
