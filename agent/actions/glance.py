@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.actions.asking import asked_about, asked_words
 from agent.actions.growth import growing_words, growth
-from agent.actions.held import NEEDS_OWNER, hold_of, hold_words, unusable_words
+from agent.actions.held import NEEDS_OWNER, failing_words, hold_of, hold_words, unusable_words
 from agent.actions.pausing import read_paused
 from agent.actions.status import (
     FULL_DISK_BYTES,
@@ -84,10 +84,11 @@ def glance(home: Home, answer: Mapping[str, Any] | None = None) -> Glance:
         asked = asked_about(connection, home.paths, home.intent)
         power = power_of(answer, read_power(connection)) if running else None
         hold = hold_of(connection, home.intent, now_ms)
+        failing = failing_words(connection, home.intent, queue)
         damage = read_damage(connection, now_ms)
         found = growth(connection, now_ms) if queue.ready or queue.running else None
     growing = "" if found is None else growing_words(found)
-    held = unusable_words(home.intent, queue) or hold_words(hold, queue, growing)
+    held = unusable_words(home.intent, queue) or hold_words(hold, queue, growing) or failing
     sources = len(home.intent.sources)
     state, reason = state_of(running, paused, queue, sources, home.config_problem, growing, asked, power, held)
     if running:
@@ -107,7 +108,7 @@ def glance(home: Home, answer: Mapping[str, Any] | None = None) -> Glance:
         paused_until_ms=paused.paused_until_ms,
         needs=needs,
         is_paused_for_good=paused.indefinite,
-        is_offline=hold is not None and hold.code is Hold.UNREACHABLE and held is not None,
+        is_offline=held is not None and (held is failing or (hold is not None and hold.code is Hold.UNREACHABLE)),
         running=running,
     )
 

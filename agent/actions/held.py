@@ -48,3 +48,18 @@ def hold_words(hold: HoldRow | None, queue: QueueCounts, growing: str) -> tuple[
     if queue.running:
         return AgentState.GROWING, f"{growing}; {words}"
     return AgentState.IDLE, words
+
+
+def failing_words(connection: Connection, intent: Intent, queue: QueueCounts) -> tuple[AgentState, str] | None:
+    """Return state and reason where the last call failed and all that is left waits for its next try, else ``None``.
+
+    A hold opens after several failures in a row, and two rows take minutes to fail as often: until then, and between
+    two tries, their owner would be told that something is due later, and not why.
+    """
+    profile = intent.active_profile
+    if profile is None or queue.ready or queue.running or not queue.deferred:
+        return None
+    hold = read_hold(connection, profile.name)
+    if hold is None or not hold.failures or hold.code in NEEDS_OWNER:
+        return None
+    return AgentState.IDLE, f"{hold.scope}: {hold.reason}; it is tried again by itself"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agent.actions.asking import asked_about, asked_words
 from agent.actions.companions import CompanionStatus, companion_of
 from agent.actions.growth import chunk_counts, growing_words, growth_of, seconds_left, unread_items
-from agent.actions.held import NEEDS_OWNER, hold_of, hold_words, unusable_words
+from agent.actions.held import NEEDS_OWNER, failing_words, hold_of, hold_words, unusable_words
 from agent.actions.home import NOT_RUNNING
 from agent.actions.pausing import Paused, read_paused
 from agent.clock import iso
@@ -151,11 +151,12 @@ def status(home: Home) -> Status:
             eta = 0 if not due and not queue.deferred else seconds_left(connection, due, unread, now_ms)
         stored = read_power(connection)
         hold = hold_of(connection, home.intent, now_ms)
+        failing = failing_words(connection, home.intent, queue)
     answer = ask_the_agent(home) if running else {}
     power = power_of(answer, stored) if running else None
     workers = worker_statuses(home) if running else ()
     growing = growing_words(growth_of(chunks, queue.waiting, summaries, unread))
-    held = unusable_words(home.intent, queue) or hold_words(hold, queue, growing)
+    held = unusable_words(home.intent, queue) or hold_words(hold, queue, growing) or failing
     state, reason = state_of(
         running, paused, queue, len(home.intent.sources), home.config_problem, growing, asked, power, held
     )

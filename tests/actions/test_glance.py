@@ -101,6 +101,23 @@ def test_a_server_that_cannot_be_reached_is_offline_and_a_refused_key_wants_its_
             assert (found.is_offline, found.needs) == (offline, needs)
 
 
+@pytest.mark.usefixtures("running")
+def test_why_all_that_is_left_waits_is_said_from_the_first_call_that_failed(paths: Paths, clock: FakeClock) -> None:
+    add_profiles(paths)
+    add_source(paths, SourceIntent("s", "folder", "s", ("/s",)))
+    with open_home(paths, clock=clock) as home:
+        put(home, 1, clock.now_ms() + 60_000)
+        assert glance(home).reason == "1 job is due later"
+        with home.connection.write():
+            failed = HoldRow("house", Hold.UNREACHABLE, "it does not answer", clock.now_ms(), 1, 0)
+            put_hold_tx(home.connection, failed, clock.now_ms())
+        found = glance(home)
+        assert (found.state, found.is_offline) == (AgentState.IDLE, True)
+        assert found.reason == status(home).reason == "house: it does not answer; it is tried again by itself"
+        put(home, 2)
+        assert (glance(home).state, glance(home).is_offline) == (AgentState.GROWING, False)
+
+
 def test_profiles_say_where_they_are_and_what_must_be_asked_first(paths: Paths) -> None:
     add_profiles(paths)
     with open_home(paths) as home:
