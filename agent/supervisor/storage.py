@@ -37,6 +37,8 @@ CHECKING = (
     "a damaged page was met; the memory file is being looked at, nobody works meanwhile. "
     "If it is damaged it is moved aside and the memory grows anew: see `sapwood status`"
 )
+AGAIN = "it is tried again by itself within five minutes"
+FULL = f"the disk of the memory is full: make room on it; nothing is lost, and {AGAIN}"
 
 Result = TypeVar("Result")
 _log = logging.getLogger("sapwood.supervisor")
@@ -157,7 +159,7 @@ class Storage:
         if fault is FaultClass.CORRUPT:
             self.suspect_corruption()
         else:
-            self.problem = f"{what}: {error} (tried again every {PAUSE_S[fault]:.0f} s)"
+            self.problem = FULL if fault is FaultClass.DISK_FULL else f"the memory cannot be used: {error}; {AGAIN}"
 
     def suspect_corruption(self) -> None:
         """A worker, a command or a statement met a damaged page: nothing is to use the file until it was looked at."""

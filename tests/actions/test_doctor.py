@@ -44,12 +44,14 @@ def test_ledger_with_an_answer_alone_is_whole_and_one_without_its_salt_is_not(pa
 
 
 def test_full_disk_is_no_question_of_whose_folder_it_is(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fill(*_: object) -> int:
+    def fill(path: Path, _: bytes) -> int:
+        path.touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", fill)
     (found, *_) = machine.look_at_folders(paths)
     assert (found.ok, found.remedy) == (False, f"make room on the disk of {paths.config_dir}")
+    assert [path for path in paths.config_dir.iterdir() if path.name.startswith(".doctor")] == []
 
 
 def test_fresh_home_is_well(paths: Paths) -> None:

@@ -70,8 +70,11 @@ def look_at_folders(paths: Paths) -> Iterator[Check]:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             probe = folder / f".doctor.{os.getpid()}"
-            probe.write_bytes(b"x")
-            probe.unlink()
+            try:
+                probe.write_bytes(b"x")
+            finally:
+                # On a full disk there is a file all the same, without the byte.
+                probe.unlink(missing_ok=True)
         except OSError as error:
             yield Check(
                 name, False, f"{folder}: {error.strerror or error}", full if error.errno == errno.ENOSPC else remedy
