@@ -58,7 +58,7 @@ def test_sound_file_goes_on(paths: Paths, storage: Storage) -> None:
 
 def test_a_full_disk_is_told_as_what_to_do_about_it(storage: Storage) -> None:
     def fill(_: object) -> None:
-        raise apsw.FullError("database or disk is full")
+        raise apsw.exceptionfor(apsw.SQLITE_FULL)
 
     storage.attempt("asking for looks", fill, 0.0)
     assert str(storage.problem).startswith("the disk of the memory is full: make room on it; nothing is lost")
