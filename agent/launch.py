@@ -11,12 +11,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from agent.errors import AgentFault
 
 # What a frozen build's loader sets for itself; it keeps the owner's value, if any, under the name with _ORIG.
 _LOADER_PATHS = ("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "LIBPATH")
+REFUSAL_S = 2.0
+"""So long the desktop has to say that it has no program for what is to be opened."""
 _PREFIXES_OF_OURS = ("_MEIPASS", "_PYI", "PYTHON", "SAPWOOD_")
 _OF_OUR_BUNDLE = ("QT_PLUGIN_PATH", "GTK_PATH", "GDK_PIXBUF_MODULE_FILE", "GI_TYPELIB_PATH", "GIO_MODULE_DIR")
 
@@ -72,17 +75,21 @@ def _start(argv: Sequence[str], cwd: Path | None, more_flags: int) -> subprocess
 
 
 def open_outside(target: str) -> None:
-    """Have the desktop open an address or a folder with whatever its owner chose for that; does not block.
+    """Have the desktop open an address or a folder with whatever its owner chose for that; blocks for ``REFUSAL_S``.
 
-    Raises ``AgentFault`` where this machine has nothing that opens it.
+    Raises ``AgentFault`` where this machine has nothing that opens it. What opens it may stay for as long as its window
+    does; what has no program for it says so soon.
     """
     opener = _opener()
     if opener is None:
         raise _nothing_opens(target)
     try:
-        start_program([*opener, target])
+        program = start_program([*opener, target])
     except OSError as error:
         raise _nothing_opens(target) from error
+    with suppress(subprocess.TimeoutExpired):
+        if program.wait(REFUSAL_S) != 0:
+            raise _nothing_opens(target)
 
 
 def _opener() -> list[str] | None:

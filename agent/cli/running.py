@@ -243,6 +243,7 @@ def open_page(context: click.Context, prints: bool) -> None:
         output.line(url)
     else:
         output.line("the page is opened in your browser")
+        output.note("no page there? `sapwood open --print` prints a link to it")
 
 
 @click.command(

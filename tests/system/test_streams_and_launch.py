@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.launch import clean_environment, run_program, start_program
+from agent import launch
+from agent.errors import AgentFault
+from agent.launch import clean_environment, open_outside, run_program, start_program
 from tests.conftest import REPOSITORY
 
 
@@ -98,3 +100,26 @@ def test_program_that_may_not_be_started_is_an_error_and_not_tried_twice(tmp_pat
     text.chmod(0o600)
     with pytest.raises(PermissionError):
         start_program([str(text)])
+
+
+def test_a_desktop_without_a_program_for_it_is_no_page_that_was_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_opener", lambda: [sys.executable, "-c", "raise SystemExit(3)"])
+    with pytest.raises(AgentFault) as found:
+        open_outside("http://127.0.0.1:1/enter/word")
+    assert "http://127.0.0.1:1/enter/word" in found.value.hint
+
+
+def test_a_browser_that_stays_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(argv: list[str]) -> subprocess.Popen[bytes]:
+        started.append(start_program(argv))
+        return started[0]
+
+    monkeypatch.setattr(launch, "_opener", lambda: [sys.executable, "-c", "import time; time.sleep(60)"])
+    monkeypatch.setattr(launch, "start_program", start)
+    monkeypatch.setattr(launch, "REFUSAL_S", 0.1)
+    open_outside("somewhere")
+    assert started[0].poll() is None
+    started[0].kill()
+    started[0].wait()
