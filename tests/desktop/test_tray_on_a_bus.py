@@ -242,7 +242,8 @@ def test_nothing_is_said_to_the_panel_where_nothing_changed(
         tray.say(Say.STATE, state="idle", reason="x")
         panel.about_to_show()
     tray.say(Say.STATE, state="error", reason="y")
-    wait_until(lambda: panel.heard.named("NewStatus"))
+    # The menu's signal is the last of them: the status alone may be heard a moment before it.
+    wait_until(lambda: panel.heard.named("NewStatus") and panel.heard.named("ItemsPropertiesUpdated"))
     assert len(panel.heard.named("NewIcon")) == 1
     assert len(panel.heard.named("ItemsPropertiesUpdated")) == 1
     assert panel.heard.named("LayoutUpdated") == []
