@@ -111,7 +111,7 @@ def test_a_loop_that_tells_of_a_failed_task_tells_none_of_its_words(log_file: Pa
 
 def test_a_librarys_flood_collapses_by_its_template(log_file: Path) -> None:
     for number in range(50):
-        logging.getLogger("uvicorn.error").warning("connection %d was lost", number)
+        logging.getLogger("a.flooding.library").warning("connection %d was lost", number)
     assert log_file.read_text().count("\n") == 5
 
 
