@@ -140,11 +140,14 @@ def test_what_only_looks_like_a_secret_stays() -> None:
     ["sk-", "eyJaaaaaaaaaa.", "-----BEGIN PRIVATE KEY-----", "password=", "api_key: ", "://a:", "4111 1111 ", "DE89 "],
 )
 def test_an_endless_run_of_what_begins_a_secret_costs_its_length(run: str) -> None:
-    def cost(size: int) -> float:
-        text = run * (size // len(run))
+    def once(text: str) -> float:
         begun = time.process_time()
         mask(text)
         return time.process_time() - begun
+
+    def cost(size: int) -> float:
+        # The best of some: the processor's other guests slow down one now and then, never all.
+        return min(once(run * (size // len(run))) for _ in range(5))
 
     cost(1_000)
     short = cost(40_000)
