@@ -408,7 +408,7 @@ def test_a_failed_job_is_shown_with_its_remedy_and_tried_again(reader: Reader, g
     assert reader.press(page, "Try again").main.startswith("1 job tried again.")
     with open_home(grown_paths) as home:
         assert jobs(home, status="failed").total == 0
-    unknown = reader.send("/work/retry", "/work", job="999999")
+    unknown = reader.send("/jobs/retry", "/work", job="999999")
     assert unknown.status == 400
     assert "There is no such job" in unknown.main
 
@@ -422,7 +422,7 @@ def test_a_job_is_cancelled(reader: Reader, grown_paths: Paths) -> None:
 
 @pytest.mark.parametrize("word", ["x", "-1", "9" * 30, "1; DROP"])
 def test_what_is_no_job_is_refused(reader: Reader, word: str) -> None:
-    assert reader.send("/work/cancel", job=word).status == 400
+    assert reader.send("/jobs/cancel", job=word).status == 400
 
 
 def test_work_is_paused_and_resumed(reader: Reader, grown_paths: Paths) -> None:

@@ -21,9 +21,9 @@ ASKED = {
 SENT = {
     "/sources/add": ("path", "kind", "name", "exclude", "include", "then"),
     "/sources/notes/answer": ("answer",),
-    "/work/pause": ("until",),
-    "/work/retry": ("job",),
-    "/work/cancel": ("job",),
+    "/jobs/pause": ("until",),
+    "/jobs/retry": ("job",),
+    "/jobs/cancel": ("job",),
     "/models/add": ("name", "provider", "chat_model", "base_url", "embedding_model", "key", "daily_tokens"),
     "/models/builtin/consent": ("answer",),
     "/settings/pool.max_workers": ("value",),

@@ -103,8 +103,8 @@ def _job_id(word: str) -> int | None:
 
 ROUTES = [
     Route("/work", show_work, methods=["GET"]),
-    Route("/work/pause", pause_work, methods=["POST"]),
-    Route("/work/resume", resume_work, methods=["POST"]),
-    Route("/work/retry", retry_jobs, methods=["POST"]),
-    Route("/work/cancel", cancel_job, methods=["POST"]),
+    Route("/jobs/pause", pause_work, methods=["POST"]),
+    Route("/jobs/resume", resume_work, methods=["POST"]),
+    Route("/jobs/retry", retry_jobs, methods=["POST"]),
+    Route("/jobs/cancel", cancel_job, methods=["POST"]),
 ]
