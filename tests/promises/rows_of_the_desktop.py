@@ -189,4 +189,30 @@ DESKTOP = (
             "system/test_instance_mutex.py::test_a_start_of_the_agent_shows_that_it_runs",
         ),
     ),
+    Row(
+        "a keyring that is late, locked, absent or asks what nobody answers is a state, waited for five seconds",
+        (
+            "system/test_keyring_secret_service.py::test_locked_keyring_without_a_screen_says_so_at_once",
+            "system/test_keyring_secret_service.py::test_question_that_nobody_answers_is_given_up_after_five_seconds",
+            "system/test_keyring_secret_service.py::test_login_without_a_bus_has_no_keyring",
+        ),
+    ),
+    Row(
+        "all keys are one item of the keyring, so that its owner is asked once",
+        ("system/test_keyring.py::test_all_keys_are_one_item",),
+    ),
+    Row(
+        "what was missed is caught up once after waking, when the network has had its time",
+        (
+            "supervisor/test_sleep_and_time.py::"
+            "test_after_sleep_leases_get_one_renewal_and_catching_up_starts_once_after_thirty_seconds",
+        ),
+    ),
+    Row(
+        "a permit is never waited for by who holds it, and no lock lies on a network folder",
+        (
+            "gate/test_permits_across_processes.py::test_threads_of_one_process_share_the_permits_too",
+            "gate/test_gate.py::test_network_folders_are_refused_where_they_can_be_seen",
+        ),
+    ),
 )
